@@ -1,0 +1,661 @@
+//! A connection's life, from its first byte to its last.
+//!
+//! `initialize` opens the handshake era; a request with 2026-07-28 `_meta` is served statelessly
+//! whatever the state. Before `initialize` everything else is refused and nothing changes; after
+//! it, a second one is refused and nothing changes; there is no way back. What is in flight is in
+//! the [`Ledger`]; draining answers or drops each of it, and `Closed` is the end.
+
+use crate::{
+    AskId, CallId, Code, Refusal, RequestId, RpcCode, Time, Version,
+    machine::{Machine, Step},
+};
+use std::time::Duration;
+
+mod ledger;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use ledger::{Key, Lane, Ledger};
+pub use rules::{Duplicates, EarlyPing, Rules};
+
+/// The connection machine.
+#[derive(Debug)]
+pub struct Connection;
+
+/// Where a connection is in its life.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// Nothing has been agreed on.
+    NotInitialized {
+        /// When the patience ends.
+        until: Option<Time>,
+    },
+    /// A 2026-07-28 request has come, so nobody waits for `initialize` any more.
+    Stateless,
+    /// `initialize` has been accepted; the client has not said `initialized` yet.
+    Initializing(Version),
+    /// The handshake is complete.
+    Initialized(Version),
+    /// As `Initialized`, with at least one subscription.
+    Subscribed(Version),
+    /// No new work is taken; what is in flight may end.
+    Draining {
+        /// When the patience ends.
+        until: Time,
+        /// Whether anybody is still there to be answered.
+        peer: Peer,
+        /// What had been agreed on.
+        version: Option<Version>,
+    },
+    /// The end.
+    Closed,
+}
+
+/// Whether anybody is still there to be answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// It may still be reading.
+    Present,
+    /// What is written to it is lost.
+    Gone,
+}
+
+impl State {
+    /// The handshake version, once there is one.
+    #[must_use]
+    pub const fn version(&self) -> Option<Version> {
+        match self {
+            Self::Initializing(version)
+            | Self::Initialized(version)
+            | Self::Subscribed(version) => Some(*version),
+            Self::Draining { version, .. } => *version,
+            Self::NotInitialized { .. } | Self::Stateless | Self::Closed => None,
+        }
+    }
+
+    /// When the connection next needs a [`Input::Tick`], if nothing else happens.
+    #[must_use]
+    pub fn wake_at(&self, rules: &Rules, ledger: &Ledger) -> Option<Time> {
+        match self {
+            Self::NotInitialized { until } => *until,
+            Self::Draining { until, .. } => Some(*until),
+            Self::Initialized(_)
+            | Self::Subscribed(_)
+            | Self::Initializing(_)
+            | Self::Stateless => {
+                // Work in flight is not idleness; its end sets the clock anew.
+                rules
+                    .idle
+                    .filter(|_| ledger.pending.is_empty())
+                    .map(|idle| ledger.active_at + idle)
+            }
+            Self::Closed => None,
+        }
+    }
+}
+
+/// What can happen to a connection.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// `initialize` came; its parameters were read already, or could not be.
+    Initialize {
+        /// The request's id.
+        id: RequestId,
+        /// The version to speak, or what is wrong with the parameters.
+        version: Result<Version, Refusal>,
+    },
+    /// `ping` came without modern `_meta`.
+    Ping {
+        /// The request's id.
+        id: RequestId,
+    },
+    /// Any other request came.
+    Request(Key),
+    /// `notifications/initialized` came.
+    Ready,
+    /// `notifications/cancelled` came.
+    Cancelled {
+        /// Which request is meant.
+        id: RequestId,
+    },
+    /// Any other notification came.
+    Notification,
+    /// An answer came; without a number if its id is none that we give.
+    Response(Option<AskId>),
+    /// We ask the client something.
+    Ask(AskId),
+    /// A request of the client's has its answer, or will get none because it was cancelled.
+    Settled(Key),
+    /// The client subscribed to a resource.
+    Subscribed(String),
+    /// A subscription ended.
+    Unsubscribed(String),
+    /// The client closed its side, or we were told to stop.
+    Drain,
+    /// Writing to the client failed.
+    Gone,
+    /// Time has passed.
+    Tick,
+}
+
+/// What a connection orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Negotiate, and answer this `initialize`.
+    Negotiate(Key, Version),
+    /// Hand this request on.
+    Serve(Key),
+    /// The client is ready: our own requests may begin.
+    Activate,
+    /// The client takes this request back.
+    Cancel(Key),
+    /// This request of ours has its answer.
+    Settle(AskId),
+    /// Send this request of ours.
+    SendAsk(AskId),
+    /// This request is no longer in flight.
+    Forget(Key),
+    /// The peer is active on this subscription from now on.
+    Subscribe(String),
+    /// The peer is no longer subscribed to this.
+    Unsubscribe(String),
+    /// Nothing is done; say in the log why.
+    Ignore(Noise),
+    /// Tear this request down; answer it with 1077 if the peer is present, drop it otherwise.
+    Abandon(Key, Peer),
+    /// Nobody will answer this request of ours.
+    AbandonAsk(AskId),
+    /// Close the transport.
+    Close,
+}
+
+/// Why something was ignored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Noise {
+    /// A notification before `initialize`, or one that says nothing new.
+    Notification,
+    /// An answer to nothing that we asked.
+    StrayResponse,
+    /// A cancellation of nothing that is in flight.
+    UnknownCancelled,
+    /// A request whose id is in flight. An error with that id would settle the first call at the
+    /// client, so on a shared stream it is dropped.
+    Duplicate,
+}
+
+/// The only place where a connection changes. A refusal leaves it untouched.
+///
+/// ```
+/// use interlock_proto::{Code, Time, connection::{Input, Key, Lane, Ledger, Rules, step}};
+///
+/// let rules = Rules::default();
+/// let state = rules.first(Time(0));
+/// let call = Input::Request(Key { id: 1.into(), lane: Lane::Handshake });
+/// let refusal = step(&rules, &state, &Ledger::default(), call, Time(1)).unwrap_err();
+/// assert_eq!(refusal.code(), Code::ServerUninitialized);
+/// ```
+///
+/// # Errors
+///
+/// The refusal that answers the request.
+pub fn step(
+    rules: &Rules,
+    state: &State,
+    ledger: &Ledger,
+    input: Input,
+    now: Time,
+) -> Result<Step<State, Effect>, Refusal> {
+    match state {
+        State::NotInitialized { until: Some(until) }
+            if matches!(input, Input::Tick) && now >= *until =>
+        {
+            close(ledger, Peer::Present)
+        }
+        State::NotInitialized { .. } | State::Stateless => {
+            unopened(rules, state, ledger, input, now)
+        }
+        State::Initializing(version) => initializing(rules, *version, ledger, input, now),
+        State::Initialized(_) | State::Subscribed(_) => open(rules, state, ledger, input, now),
+        State::Draining {
+            until,
+            peer,
+            version,
+        } => draining((*until, *peer, *version), ledger, input, now),
+        State::Closed => closed(input),
+    }
+}
+
+type Stepped = Result<Step<State, Effect>, Refusal>;
+
+/// There is no handshake yet; a request that says everything about itself needs none.
+fn unopened(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Time) -> Stepped {
+    match input {
+        Input::Initialize { id, version } => initialize(rules, ledger, id, version),
+        Input::Ping { id } => match rules.early_ping {
+            EarlyPing::Answered => admit(rules, here, ledger, handshake(id)),
+            EarlyPing::Refused => Err(Refusal::new(Code::ServerUninitialized)),
+        },
+        Input::Request(key) => match key.lane {
+            Lane::Stateless(_) => admit(rules, &State::Stateless, ledger, key),
+            Lane::Handshake => Err(Refusal::new(Code::ServerUninitialized)),
+        },
+        Input::Settled(key) => settled(here, ledger, key),
+        Input::Cancelled { id } => cancelled(here, ledger, &id),
+        Input::Ready | Input::Notification => ignore(here, Noise::Notification),
+        Input::Response(_) => ignore(here, Noise::StrayResponse),
+        Input::Ask(_) | Input::Subscribed(_) | Input::Unsubscribed(_) => {
+            Err(Refusal::new(Code::ServerUninitialized))
+        }
+        Input::Drain => drain(rules, here, ledger, Peer::Present, now),
+        Input::Gone => drain(rules, here, ledger, Peer::Gone, now),
+        Input::Tick => idle(rules, here, ledger, now),
+    }
+}
+
+fn initializing(
+    rules: &Rules,
+    version: Version,
+    ledger: &Ledger,
+    input: Input,
+    now: Time,
+) -> Stepped {
+    let here = State::Initializing(version);
+    match input {
+        Input::Ready => {
+            let next = if ledger.subscriptions.is_empty() {
+                State::Initialized(version)
+            } else {
+                State::Subscribed(version)
+            };
+            go(next, vec![Effect::Activate])
+        }
+        // The client is not ready for requests of ours.
+        Input::Ask(_) => Err(Refusal::new(Code::ServerUninitialized)),
+        Input::Subscribed(uri) => go(here, vec![Effect::Subscribe(uri)]),
+        Input::Initialize { .. }
+        | Input::Ping { .. }
+        | Input::Request(_)
+        | Input::Cancelled { .. }
+        | Input::Notification
+        | Input::Response(_)
+        | Input::Settled(_)
+        | Input::Unsubscribed(_)
+        | Input::Drain
+        | Input::Gone
+        | Input::Tick => open(rules, &here, ledger, input, now),
+    }
+}
+
+/// The handshake is done, or as good as done.
+fn open(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Time) -> Stepped {
+    match input {
+        Input::Initialize { .. } => Err(Refusal::new(Code::ProtocolError)
+            .with_rpc(RpcCode::INVALID_REQUEST)
+            .because("the connection is initialized already")),
+        Input::Ping { id } => admit(rules, here, ledger, handshake(id)),
+        Input::Request(key) => admit(rules, here, ledger, key),
+        Input::Settled(key) => settled(here, ledger, key),
+        Input::Cancelled { id } => cancelled(here, ledger, &id),
+        Input::Ready | Input::Notification => ignore(here, Noise::Notification),
+        Input::Response(ask) => response(here, ledger, ask),
+        Input::Ask(ask) => go(here.clone(), vec![Effect::SendAsk(ask)]),
+        Input::Subscribed(uri) => {
+            let next = match here.version() {
+                Some(version) => State::Subscribed(version),
+                None => here.clone(),
+            };
+            go(next, vec![Effect::Subscribe(uri)])
+        }
+        Input::Unsubscribed(uri) => {
+            let last = ledger.subscriptions.keys().all(|known| *known == uri);
+            let next = match here {
+                State::Subscribed(version) if last => State::Initialized(*version),
+                State::Subscribed(_)
+                | State::NotInitialized { .. }
+                | State::Stateless
+                | State::Initializing(_)
+                | State::Initialized(_)
+                | State::Draining { .. }
+                | State::Closed => here.clone(),
+            };
+            go(next, vec![Effect::Unsubscribe(uri)])
+        }
+        Input::Drain => drain(rules, here, ledger, Peer::Present, now),
+        Input::Gone => drain(rules, here, ledger, Peer::Gone, now),
+        Input::Tick => idle(rules, here, ledger, now),
+    }
+}
+
+fn draining(
+    (until, peer, version): (Time, Peer, Option<Version>),
+    ledger: &Ledger,
+    input: Input,
+    now: Time,
+) -> Stepped {
+    let here = State::Draining {
+        until,
+        peer,
+        version,
+    };
+    match input {
+        Input::Initialize { .. }
+        | Input::Ping { .. }
+        | Input::Request(_)
+        | Input::Ask(_)
+        | Input::Subscribed(_) => Err(Refusal::new(Code::ServerShuttingDown)),
+        Input::Settled(key) => {
+            let last = ledger.pending.iter().all(|pending| *pending == key);
+            let mut step = settled(&here, ledger, key)?;
+            if last {
+                step.state = State::Closed;
+                step.effects
+                    .extend(ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask)));
+                step.effects.push(Effect::Close);
+            }
+            Ok(step)
+        }
+        Input::Cancelled { id } => cancelled(&here, ledger, &id),
+        Input::Response(ask) => response(&here, ledger, ask),
+        Input::Ready | Input::Notification => ignore(&here, Noise::Notification),
+        Input::Unsubscribed(uri) => go(here, vec![Effect::Unsubscribe(uri)]),
+        Input::Drain => stay(&here),
+        Input::Gone if peer == Peer::Gone => stay(&here),
+        Input::Gone => {
+            let gone = State::Draining {
+                until,
+                peer: Peer::Gone,
+                version,
+            };
+            go(gone, lost(ledger))
+        }
+        Input::Tick if now >= until => close(ledger, peer),
+        Input::Tick => stay(&here),
+    }
+}
+
+fn closed(input: Input) -> Stepped {
+    match input {
+        Input::Initialize { .. }
+        | Input::Ping { .. }
+        | Input::Request(_)
+        | Input::Ask(_)
+        | Input::Subscribed(_) => Err(Refusal::new(Code::ServerShuttingDown)),
+        Input::Ready
+        | Input::Cancelled { .. }
+        | Input::Notification
+        | Input::Response(_)
+        | Input::Settled(_)
+        | Input::Unsubscribed(_)
+        | Input::Drain
+        | Input::Gone
+        | Input::Tick => stay(&State::Closed),
+    }
+}
+
+fn initialize(
+    rules: &Rules,
+    ledger: &Ledger,
+    id: RequestId,
+    version: Result<Version, Refusal>,
+) -> Stepped {
+    let version = version?;
+    let key = handshake(id);
+    room(rules, ledger)?;
+    go(
+        State::Initializing(version),
+        vec![Effect::Negotiate(key, version)],
+    )
+}
+
+fn admit(rules: &Rules, next: &State, ledger: &Ledger, key: Key) -> Stepped {
+    // Numbered requests are never duplicates of each other.
+    if ledger.pending.contains(&key) {
+        return match rules.duplicates {
+            Duplicates::Dropped => ignore(next, Noise::Duplicate),
+            Duplicates::Refused => {
+                Err(Refusal::new(Code::EntityDuplicate).with_rpc(RpcCode::INVALID_REQUEST))
+            }
+        };
+    }
+    room(rules, ledger)?;
+    go(next.clone(), vec![Effect::Serve(key)])
+}
+
+fn room(rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
+    if ledger.pending.len() >= rules.max_pending {
+        return Err(Refusal::new(Code::QueueCapExceeded));
+    }
+    Ok(())
+}
+
+fn settled(here: &State, ledger: &Ledger, key: Key) -> Stepped {
+    if ledger.pending.contains(&key) {
+        go(here.clone(), vec![Effect::Forget(key)])
+    } else {
+        stay(here)
+    }
+}
+
+fn cancelled(here: &State, ledger: &Ledger, id: &RequestId) -> Stepped {
+    let meant: Vec<_> = ledger
+        .with_id(id)
+        .map(|key| Effect::Cancel(key.clone()))
+        .collect();
+    if meant.is_empty() {
+        ignore(here, Noise::UnknownCancelled)
+    } else {
+        go(here.clone(), meant)
+    }
+}
+
+fn response(here: &State, ledger: &Ledger, ask: Option<AskId>) -> Stepped {
+    match ask.filter(|ask| ledger.asks.contains(ask)) {
+        Some(ask) => go(here.clone(), vec![Effect::Settle(ask)]),
+        None => ignore(here, Noise::StrayResponse),
+    }
+}
+
+fn idle(rules: &Rules, here: &State, ledger: &Ledger, now: Time) -> Stepped {
+    match rules.idle {
+        Some(idle)
+            if !matches!(here, State::NotInitialized { .. })
+                && ledger.pending.is_empty()
+                && now >= ledger.active_at + idle =>
+        {
+            close(ledger, Peer::Present)
+        }
+        Some(_) | None => stay(here),
+    }
+}
+
+fn drain(rules: &Rules, here: &State, ledger: &Ledger, peer: Peer, now: Time) -> Stepped {
+    if ledger.pending.is_empty() {
+        return close(ledger, peer);
+    }
+    let effects = match peer {
+        Peer::Present => Vec::new(),
+        Peer::Gone => lost(ledger),
+    };
+    let next = State::Draining {
+        until: now + rules.drain,
+        peer,
+        version: here.version(),
+    };
+    go(next, effects)
+}
+
+/// A lost connection is a cancellation on 2026-07-28 and none before: there the call goes on.
+/// Either way nobody will answer what we asked.
+fn lost(ledger: &Ledger) -> Vec<Effect> {
+    let cancelled = ledger
+        .pending
+        .iter()
+        .filter(|key| matches!(key.lane, Lane::Stateless(_)))
+        .map(|key| Effect::Cancel(key.clone()));
+    let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
+    cancelled.chain(asks).collect()
+}
+
+fn close(ledger: &Ledger, peer: Peer) -> Stepped {
+    let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
+    let pending = ledger
+        .pending
+        .iter()
+        .map(|key| Effect::Abandon(key.clone(), peer));
+    let effects = asks.chain(pending).chain([Effect::Close]).collect();
+    go(State::Closed, effects)
+}
+
+const fn handshake(id: RequestId) -> Key {
+    Key {
+        id,
+        lane: Lane::Handshake,
+    }
+}
+
+const fn go(state: State, effects: Vec<Effect>) -> Stepped {
+    Ok(Step { state, effects })
+}
+
+fn stay(here: &State) -> Stepped {
+    go(here.clone(), Vec::new())
+}
+
+fn ignore(here: &State, noise: Noise) -> Stepped {
+    go(here.clone(), vec![Effect::Ignore(noise)])
+}
+
+impl Machine for Connection {
+    const NAME: &'static str = "connection";
+    const EDGES: &'static [(&'static str, &'static str, &'static str)] = &[
+        ("NotInitialized", "initialize", "Initializing"),
+        ("NotInitialized", "stateless request", "Stateless"),
+        ("NotInitialized", "drain", "Closed"),
+        ("NotInitialized", "gone", "Closed"),
+        ("NotInitialized", "tick", "Closed"),
+        ("NotInitialized", "drain", "Draining"),
+        ("NotInitialized", "gone", "Draining"),
+        ("Stateless", "initialize", "Initializing"),
+        ("Stateless", "drain", "Draining"),
+        ("Stateless", "gone", "Draining"),
+        ("Stateless", "drain", "Closed"),
+        ("Stateless", "gone", "Closed"),
+        ("Stateless", "tick", "Closed"),
+        ("Initializing", "ready", "Initialized"),
+        ("Initializing", "ready", "Subscribed"),
+        ("Initializing", "drain", "Draining"),
+        ("Initializing", "gone", "Draining"),
+        ("Initializing", "drain", "Closed"),
+        ("Initializing", "gone", "Closed"),
+        ("Initializing", "tick", "Closed"),
+        ("Initialized", "subscribed", "Subscribed"),
+        ("Initialized", "drain", "Draining"),
+        ("Initialized", "gone", "Draining"),
+        ("Initialized", "drain", "Closed"),
+        ("Initialized", "gone", "Closed"),
+        ("Initialized", "tick", "Closed"),
+        ("Subscribed", "unsubscribed", "Initialized"),
+        ("Subscribed", "drain", "Draining"),
+        ("Subscribed", "gone", "Draining"),
+        ("Subscribed", "drain", "Closed"),
+        ("Subscribed", "gone", "Closed"),
+        ("Subscribed", "tick", "Closed"),
+        ("Draining", "settled", "Closed"),
+        ("Draining", "tick", "Closed"),
+    ];
+
+    type State = State;
+    type Ledger = Ledger;
+    type Input = Input;
+    type Effect = Effect;
+
+    fn first(now: Time) -> State {
+        SAMPLE_RULES.first(now)
+    }
+
+    fn samples() -> Vec<Input> {
+        let id = || RequestId::Number(1);
+        let stateless = Key {
+            id: id(),
+            lane: Lane::Stateless(CallId(1)),
+        };
+        vec![
+            Input::Initialize {
+                id: id(),
+                version: Ok(Version::COUNTER_OFFER),
+            },
+            Input::Ping { id: id() },
+            Input::Request(handshake(id())),
+            Input::Request(stateless.clone()),
+            Input::Ready,
+            Input::Cancelled { id: id() },
+            Input::Notification,
+            Input::Response(Some(AskId(1))),
+            Input::Ask(AskId(1)),
+            Input::Settled(handshake(id())),
+            Input::Settled(stateless),
+            Input::Subscribed("note://a".to_owned()),
+            Input::Unsubscribed("note://a".to_owned()),
+            Input::Drain,
+            Input::Gone,
+            Input::Tick,
+        ]
+    }
+
+    fn step(state: &State, ledger: &Ledger, input: Input, now: Time) -> Stepped {
+        step(&SAMPLE_RULES, state, ledger, input, now)
+    }
+
+    fn apply(ledger: &mut Ledger, effects: &[Effect], now: Time) {
+        ledger.apply(effects, now);
+    }
+
+    fn state_name(state: &State) -> &'static str {
+        match state {
+            State::NotInitialized { .. } => "NotInitialized",
+            State::Stateless => "Stateless",
+            State::Initializing(_) => "Initializing",
+            State::Initialized(_) => "Initialized",
+            State::Subscribed(_) => "Subscribed",
+            State::Draining { .. } => "Draining",
+            State::Closed => "Closed",
+        }
+    }
+
+    fn input_name(input: &Input) -> &'static str {
+        match input {
+            Input::Initialize { .. } => "initialize",
+            Input::Ping { .. } => "ping",
+            Input::Request(Key {
+                lane: Lane::Handshake,
+                ..
+            }) => "request",
+            Input::Request(Key {
+                lane: Lane::Stateless(_),
+                ..
+            }) => "stateless request",
+            Input::Ready => "ready",
+            Input::Cancelled { .. } => "cancelled",
+            Input::Notification => "notification",
+            Input::Response(_) => "response",
+            Input::Ask(_) => "ask",
+            Input::Settled(_) => "settled",
+            Input::Subscribed(_) => "subscribed",
+            Input::Unsubscribed(_) => "unsubscribed",
+            Input::Drain => "drain",
+            Input::Gone => "gone",
+            Input::Tick => "tick",
+        }
+    }
+}
+
+/// With every clock running, so that a walk meets all of them.
+const SAMPLE_RULES: Rules = Rules {
+    initialize: Some(Duration::from_secs(30)),
+    idle: Some(Duration::from_secs(300)),
+    drain: Duration::from_secs(30),
+    max_pending: 1024,
+    early_ping: EarlyPing::Answered,
+    duplicates: Duplicates::Dropped,
+};

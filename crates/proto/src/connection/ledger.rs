@@ -1,0 +1,84 @@
+//! What is in flight on a connection.
+
+use super::Effect;
+use crate::{AskId, CallId, RequestId, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Which way a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Lane {
+    /// It relies on what `initialize` agreed on.
+    Handshake,
+    /// It says everything about itself. Its id need not be unique, so we number it.
+    Stateless(CallId),
+}
+
+/// A request in flight.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Key {
+    /// The client's id for it.
+    pub id: RequestId,
+    /// Which way it takes.
+    pub lane: Lane,
+}
+
+/// What is in flight on a connection.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Ledger {
+    pub(super) pending: BTreeSet<Key>,
+    pub(super) asks: BTreeSet<AskId>,
+    pub(super) subscriptions: BTreeMap<String, Time>,
+    pub(super) active_at: Time,
+}
+
+impl Ledger {
+    /// Brings the ledger up to date with a step.
+    pub fn apply(&mut self, effects: &[Effect], now: Time) {
+        for effect in effects {
+            match effect {
+                Effect::Negotiate(key, _) | Effect::Serve(key) => {
+                    self.pending.insert(key.clone());
+                    self.active_at = now;
+                }
+                Effect::Forget(key) => {
+                    self.pending.remove(key);
+                    self.active_at = now;
+                }
+                Effect::Abandon(key, _) => {
+                    self.pending.remove(key);
+                }
+                Effect::SendAsk(ask) => {
+                    self.asks.insert(*ask);
+                }
+                Effect::Settle(ask) | Effect::AbandonAsk(ask) => {
+                    self.asks.remove(ask);
+                }
+                Effect::Subscribe(uri) => {
+                    self.subscriptions.insert(uri.clone(), now);
+                }
+                Effect::Unsubscribe(uri) => {
+                    self.subscriptions.remove(uri);
+                }
+                Effect::Close => self.subscriptions.clear(),
+                Effect::Activate | Effect::Cancel(_) | Effect::Ignore(_) => {}
+            }
+        }
+    }
+
+    /// How many requests of the client's are in flight.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(super) fn with_id(&self, id: &RequestId) -> impl Iterator<Item = &Key> {
+        // `Handshake` sorts before every `Stateless`, so those with one id stand together.
+        let from = Key {
+            id: id.clone(),
+            lane: Lane::Handshake,
+        };
+        self.pending
+            .range(from..)
+            .take_while(move |key| key.id == *id)
+    }
+}

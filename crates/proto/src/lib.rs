@@ -1,0 +1,40 @@
+//! The Model Context Protocol as pure functions: frames, versions, refusals and lifecycles.
+//!
+//! This crate decides and never performs. It has no clock, no I/O, no tasks, no randomness and no
+//! logging: time and ids come in as arguments, and what is to be done goes out as values. That is
+//! what lets every lifecycle be walked, drawn and tested exhaustively.
+//!
+//! Rules of use
+//!
+//! - A machine is one function `step`. It borrows the state, so a refusal changes nothing.
+//! - Effects are performed in the order in which they stand.
+//! - What grows (requests in flight) is a ledger beside the state; bring it up to date with
+//!   `Ledger::apply` after each step.
+//! - Ask `wake_at` when to come back with a `Tick`.
+//!
+//! The map
+//!
+//! | Module | What it is |
+//! |---|---|
+//! | [`frame`] | bytes to JSON-RPC message and back |
+//! | [`era`] | protocol versions, which methods they have, modern `_meta` |
+//! | [`refusal`] | every way of saying no |
+//! | [`connection`] | a connection's life |
+//! | [`negotiation`] | how client and server come to terms |
+//! | [`invocation`] | one call, from its arrival to its one end |
+//! | [`machine`] | what machines have in common, for walking and drawing them |
+
+pub mod connection;
+pub mod era;
+pub mod frame;
+mod ids;
+pub mod invocation;
+pub mod machine;
+pub mod negotiation;
+pub mod refusal;
+mod time;
+
+pub use era::Version;
+pub use ids::{AskId, CallId, RequestId};
+pub use refusal::{Code, Refusal, RpcCode};
+pub use time::Time;

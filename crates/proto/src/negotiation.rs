@@ -1,0 +1,453 @@
+//! How client and server come to terms over a handshake.
+//!
+//! On the wire the server answers with one version and its own capabilities. What both can use,
+//! and what the client offered in vain, is kept here for traces and for operators.
+
+use crate::{
+    Code, Refusal, Time, Version,
+    era::{self, Capability, Method},
+    machine::{Machine, Step},
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{collections::BTreeSet, time::Duration};
+
+/// The negotiation machine.
+#[derive(Debug)]
+pub struct Negotiation;
+
+/// How long the server may take to say what it offers.
+pub const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Where a negotiation is.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum State {
+    /// There is no offer.
+    NotNegotiated,
+    /// The client has made its offer; the server has yet to say what it has.
+    Negotiating {
+        /// What the client offered.
+        offer: Offer,
+        /// When the patience ends.
+        until: Time,
+    },
+    /// The answer is out; the client has not confirmed it.
+    Negotiated(Agreement),
+    /// The client has confirmed.
+    Active(Agreement),
+}
+
+impl State {
+    /// What both agreed on, once they did.
+    #[must_use]
+    pub const fn agreement(&self) -> Option<&Agreement> {
+        match self {
+            Self::Negotiated(agreement) | Self::Active(agreement) => Some(agreement),
+            Self::NotNegotiated | Self::Negotiating { .. } => None,
+        }
+    }
+}
+
+/// What `initialize` says.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Offer {
+    /// The version to speak: the one asked for, or our counter-offer.
+    pub version: Version,
+    /// What the client can do, as far as we know such things.
+    pub client: BTreeSet<Capability>,
+    /// What it can do besides.
+    pub unsupported: Vec<Box<str>>,
+    /// What it calls itself, for logs only.
+    pub client_name: Box<str>,
+}
+
+impl Offer {
+    /// Reads the parameters of `initialize`.
+    ///
+    /// ```
+    /// use interlock_proto::{Version, negotiation::Offer};
+    ///
+    /// let params = serde_json::value::RawValue::from_string(
+    ///     r#"{"protocolVersion": "2099-01-01", "capabilities": {"roots": {}},
+    ///         "clientInfo": {"name": "me", "version": "1"}}"#.to_owned(),
+    /// ).unwrap();
+    /// assert_eq!(Offer::read(Some(&params)).unwrap().version, Version::COUNTER_OFFER);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// 1027 if the version is no string, 1021 for anything else that is missing or wrong.
+    pub fn read(params: Option<&RawValue>) -> Result<Self, Refusal> {
+        #[derive(Deserialize)]
+        struct Params<'a> {
+            #[serde(borrow, default, rename = "protocolVersion")]
+            version: Option<&'a RawValue>,
+            #[serde(borrow)]
+            capabilities: &'a RawValue,
+            #[serde(rename = "clientInfo")]
+            client: Client,
+        }
+        #[derive(Deserialize)]
+        struct Client {
+            name: String,
+            #[expect(dead_code, reason = "it must be there, and that is all")]
+            version: String,
+        }
+
+        let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
+        let params = params.ok_or_else(|| wrong("`initialize` needs parameters".to_owned()))?;
+        let params: Params<'_> = serde_json::from_str(params.get())
+            .map_err(|error| wrong(format!("invalid parameters of `initialize`: {error}")))?;
+        let version: String = params
+            .version
+            .and_then(|raw| serde_json::from_str(raw.get()).ok())
+            .ok_or_else(|| {
+                Refusal::new(Code::InvalidProtocolVersion)
+                    .because("`protocolVersion` must be a string")
+            })?;
+        let (client, unsupported) = era::declared(params.capabilities)
+            .ok_or_else(|| wrong("`capabilities` must be an object".to_owned()))?;
+        let version = Version::parse(&version)
+            .filter(|version| version.era() == era::Era::Handshake)
+            .unwrap_or(Version::COUNTER_OFFER);
+        Ok(Self {
+            version,
+            client: client.into_iter().collect(),
+            unsupported,
+            client_name: crate::refusal::shortened(&params.client.name).into(),
+        })
+    }
+}
+
+/// What may be used from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Agreement {
+    /// The version both speak.
+    pub version: Version,
+    /// What the client may use of the server.
+    pub server: BTreeSet<Capability>,
+    /// What the server may use of the client.
+    pub client: BTreeSet<Capability>,
+    /// What the client can do besides, and nobody here wants.
+    pub unsupported: Vec<Box<str>>,
+}
+
+impl Agreement {
+    /// Whether this method may be called.
+    ///
+    /// # Errors
+    ///
+    /// −32601 if the version does not have it or the server does not offer it.
+    pub fn allows(&self, method: Method) -> Result<(), Refusal> {
+        let offered = method
+            .capability()
+            .is_none_or(|capability| self.server.contains(&capability));
+        if offered && method.exists_in(self.version) {
+            Ok(())
+        } else {
+            Err(Refusal::method_not_found(method.name()))
+        }
+    }
+}
+
+/// What can happen to a negotiation.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// `initialize` was accepted.
+    Offer(Offer),
+    /// The server says what it has.
+    Have(BTreeSet<Capability>),
+    /// The client confirmed.
+    Ready,
+    /// The client calls a method.
+    Call(Method),
+    /// Time has passed.
+    Tick,
+}
+
+/// What a negotiation orders.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Find out what the server has.
+    Gather,
+    /// Answer `initialize`.
+    Answer(Agreement),
+    /// Hand the call on.
+    Serve(Method),
+    /// What is agreed on has changed: trace it.
+    Changed(Agreement),
+    /// Answer `initialize` with this, and close.
+    Fail(Refusal),
+}
+
+/// The only place where a negotiation changes. A refusal leaves it untouched.
+///
+/// ```
+/// use interlock_proto::{Code, Time, era::Method, negotiation::{Input, State, step}};
+///
+/// let call = Input::Call(Method::ToolsList);
+/// let refusal = step(&State::NotNegotiated, call, Time(0)).unwrap_err();
+/// assert_eq!(refusal.code(), Code::ServerUninitialized);
+/// ```
+///
+/// # Errors
+///
+/// The refusal that answers the call.
+pub fn step(state: &State, input: Input, now: Time) -> Result<Step<State, Effect>, Refusal> {
+    match state {
+        State::NotNegotiated => match input {
+            Input::Offer(offer) => {
+                let until = now + PATIENCE;
+                go(State::Negotiating { offer, until }, vec![Effect::Gather])
+            }
+            Input::Call(_) => Err(Refusal::new(Code::ServerUninitialized)),
+            Input::Have(_) | Input::Ready | Input::Tick => stay(state),
+        },
+        State::Negotiating { offer, until } => match input {
+            Input::Have(server) => {
+                let agreement = Agreement {
+                    version: offer.version,
+                    server,
+                    client: offer.client.clone(),
+                    unsupported: offer.unsupported.clone(),
+                };
+                let answer = Effect::Answer(agreement.clone());
+                go(State::Negotiated(agreement), vec![answer])
+            }
+            Input::Tick if now >= *until => {
+                let refusal =
+                    Refusal::new(Code::Timeout).because("the server did not get ready in time");
+                go(State::NotNegotiated, vec![Effect::Fail(refusal)])
+            }
+            Input::Call(_) => Err(Refusal::new(Code::ServerUninitialized)),
+            Input::Offer(_) | Input::Ready | Input::Tick => stay(state),
+        },
+        State::Negotiated(agreement) => match input {
+            Input::Ready => go(State::Active(agreement.clone()), Vec::new()),
+            Input::Call(method) => serve(state, agreement, method),
+            Input::Have(server) => changed(State::Negotiated, agreement, server),
+            Input::Offer(_) | Input::Tick => stay(state),
+        },
+        State::Active(agreement) => match input {
+            Input::Call(method) => serve(state, agreement, method),
+            Input::Have(server) => changed(State::Active, agreement, server),
+            Input::Offer(_) | Input::Ready | Input::Tick => stay(state),
+        },
+    }
+}
+
+fn serve(here: &State, agreement: &Agreement, method: Method) -> Stepped {
+    agreement.allows(method)?;
+    go(here.clone(), vec![Effect::Serve(method)])
+}
+
+/// No notification tells a client of it; list-changed does where it applies.
+fn changed(
+    wrap: fn(Agreement) -> State,
+    agreement: &Agreement,
+    server: BTreeSet<Capability>,
+) -> Stepped {
+    if agreement.server == server {
+        return go(wrap(agreement.clone()), Vec::new());
+    }
+    let agreement = Agreement {
+        server,
+        ..agreement.clone()
+    };
+    go(wrap(agreement.clone()), vec![Effect::Changed(agreement)])
+}
+
+type Stepped = Result<Step<State, Effect>, Refusal>;
+
+const fn go(state: State, effects: Vec<Effect>) -> Stepped {
+    Ok(Step { state, effects })
+}
+
+fn stay(here: &State) -> Stepped {
+    go(here.clone(), Vec::new())
+}
+
+impl Machine for Negotiation {
+    const NAME: &'static str = "negotiation";
+    const EDGES: &'static [(&'static str, &'static str, &'static str)] = &[
+        ("NotNegotiated", "offer", "Negotiating"),
+        ("Negotiating", "have", "Negotiated"),
+        ("Negotiating", "tick", "NotNegotiated"),
+        ("Negotiated", "ready", "Active"),
+    ];
+
+    type State = State;
+    type Ledger = ();
+    type Input = Input;
+    type Effect = Effect;
+
+    fn first(_now: Time) -> State {
+        State::NotNegotiated
+    }
+
+    fn samples() -> Vec<Input> {
+        vec![
+            Input::Offer(Offer {
+                version: Version::COUNTER_OFFER,
+                client: BTreeSet::from([Capability::Sampling]),
+                unsupported: Vec::new(),
+                client_name: "sample".into(),
+            }),
+            Input::Have(BTreeSet::from([Capability::Tools])),
+            Input::Have(BTreeSet::new()),
+            Input::Ready,
+            Input::Call(Method::ToolsList),
+            Input::Tick,
+        ]
+    }
+
+    fn step(state: &State, (): &(), input: Input, now: Time) -> Stepped {
+        step(state, input, now)
+    }
+
+    fn apply((): &mut (), _effects: &[Effect], _now: Time) {}
+
+    fn state_name(state: &State) -> &'static str {
+        match state {
+            State::NotNegotiated => "NotNegotiated",
+            State::Negotiating { .. } => "Negotiating",
+            State::Negotiated(_) => "Negotiated",
+            State::Active(_) => "Active",
+        }
+    }
+
+    fn input_name(input: &Input) -> &'static str {
+        match input {
+            Input::Offer(_) => "offer",
+            Input::Have(_) => "have",
+            Input::Ready => "ready",
+            Input::Call(_) => "call",
+            Input::Tick => "tick",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(params: &str) -> Result<Offer, Refusal> {
+        Offer::read(Some(&RawValue::from_string(params.to_owned()).unwrap()))
+    }
+
+    fn offer() -> Offer {
+        read(
+            r#"{"protocolVersion": "2025-06-18", "capabilities": {"roots": {}, "magic": {}},
+                "clientInfo": {"name": "me", "version": "1"}}"#,
+        )
+        .unwrap()
+    }
+
+    fn negotiated() -> State {
+        let state = step(&State::NotNegotiated, Input::Offer(offer()), Time(0))
+            .unwrap()
+            .state;
+        let have = Input::Have(BTreeSet::from([Capability::Tools]));
+        step(&state, have, Time(1)).unwrap().state
+    }
+
+    #[test]
+    fn the_version_asked_for_is_agreed_on_if_it_has_a_handshake() {
+        for (asked, agreed) in [
+            ("2024-11-05", Version::V2024_11_05),
+            ("2025-06-18", Version::V2025_06_18),
+            ("2025-11-25", Version::V2025_11_25),
+            ("2026-07-28", Version::V2025_11_25),
+            ("tomorrow", Version::V2025_11_25),
+            ("", Version::V2025_11_25),
+        ] {
+            let params = format!(
+                r#"{{"protocolVersion": "{asked}", "capabilities": {{}},
+                    "clientInfo": {{"name": "me", "version": "1"}}}}"#
+            );
+            assert_eq!(read(&params).unwrap().version, agreed, "{asked}");
+        }
+    }
+
+    #[test]
+    fn a_malformed_offer_is_refused() {
+        let code = |params: &str| read(params).unwrap_err().code();
+        let client = r#""clientInfo": {"name": "me", "version": "1"}"#;
+        assert_eq!(code("{}"), Code::InvalidParams);
+        assert_eq!(code("[]"), Code::InvalidParams);
+        assert_eq!(
+            code(&format!(r#"{{"capabilities": {{}}, {client}}}"#)),
+            Code::InvalidProtocolVersion
+        );
+        assert_eq!(
+            code(&format!(
+                r#"{{"protocolVersion": 5, "capabilities": {{}}, {client}}}"#
+            )),
+            Code::InvalidProtocolVersion
+        );
+        assert_eq!(
+            code(&format!(
+                r#"{{"protocolVersion": "2025-11-25", "capabilities": [], {client}}}"#
+            )),
+            Code::InvalidParams
+        );
+        assert_eq!(Offer::read(None).unwrap_err().code(), Code::InvalidParams);
+    }
+
+    #[test]
+    fn agreed_and_unsupported_are_kept_apart() {
+        let state = negotiated();
+        let agreement = state.agreement().unwrap();
+        assert_eq!(agreement.version, Version::V2025_06_18);
+        assert_eq!(agreement.server, BTreeSet::from([Capability::Tools]));
+        assert_eq!(agreement.client, BTreeSet::from([Capability::Roots]));
+        assert_eq!(agreement.unsupported, ["magic".into()]);
+    }
+
+    #[test]
+    fn a_method_is_served_if_the_version_has_it_and_the_server_offers_it() {
+        let state = negotiated();
+        let call = |method| step(&state, Input::Call(method), Time(2));
+        assert_eq!(
+            call(Method::ToolsList).unwrap().effects,
+            [Effect::Serve(Method::ToolsList)]
+        );
+        assert!(call(Method::Ping).is_ok());
+        for missing in [Method::PromptsList, Method::Discover, Method::TasksGet] {
+            assert_eq!(call(missing).unwrap_err().rpc_code().0, -32601);
+        }
+    }
+
+    #[test]
+    fn calls_before_the_end_of_the_negotiation_are_refused() {
+        let negotiating = step(&State::NotNegotiated, Input::Offer(offer()), Time(0))
+            .unwrap()
+            .state;
+        for state in [State::NotNegotiated, negotiating] {
+            let refusal = step(&state, Input::Call(Method::Ping), Time(1)).unwrap_err();
+            assert_eq!(refusal.code(), Code::ServerUninitialized);
+        }
+    }
+
+    #[test]
+    fn a_server_that_is_not_ready_in_time_fails_the_handshake() {
+        let state = step(&State::NotNegotiated, Input::Offer(offer()), Time(0))
+            .unwrap()
+            .state;
+        assert_eq!(step(&state, Input::Tick, Time(4_999)).unwrap().state, state);
+        let step = step(&state, Input::Tick, Time(5_000)).unwrap();
+        assert_eq!(step.state, State::NotNegotiated);
+        assert!(matches!(&step.effects[..], [Effect::Fail(refusal)]
+            if refusal.code() == Code::Timeout));
+    }
+
+    #[test]
+    fn a_changed_server_is_traced_once() {
+        let state = step(&negotiated(), Input::Ready, Time(2)).unwrap().state;
+        assert!(matches!(state, State::Active(_)));
+        let have = || Input::Have(BTreeSet::from([Capability::Tools, Capability::Prompts]));
+        let first = step(&state, have(), Time(3)).unwrap();
+        assert!(matches!(&first.effects[..], [Effect::Changed(_)]));
+        assert_eq!(step(&first.state, have(), Time(3)).unwrap().effects, []);
+    }
+}

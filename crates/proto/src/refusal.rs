@@ -1,0 +1,456 @@
+//! Every way of saying no: one catalogue, one type.
+//!
+//! A [`Refusal`] is an ordinary reply, not the end of a connection. Its [`Code`] is stable and
+//! lies in 1001–1089; what JSON-RPC code and which `data` it becomes on the wire is decided here
+//! and nowhere else.
+
+use crate::Version;
+use serde::{Serialize, Serializer, ser::SerializeMap};
+use std::{borrow::Cow, fmt};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Severity {
+    /// Expected in normal operation.
+    Warn,
+    /// Somebody made a mistake.
+    Error,
+    /// An operator should look.
+    Critical,
+}
+
+/// Whether the same request can succeed later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Retry {
+    /// Yes, unchanged.
+    Later,
+    /// Only after the client has changed something.
+    Changed,
+}
+
+/// Which part of the system raises a code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// The named feature raises it.
+    Feature(&'static str),
+    /// Nothing raises it yet, for the reason given.
+    Reserved(&'static str),
+}
+
+/// What is known about a [`Code`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Its stable name.
+    pub name: &'static str,
+    /// The HTTP status where no JSON-RPC request is being answered.
+    pub http_status: u16,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Whether the same request can succeed later.
+    pub retry: Retry,
+    /// What went wrong, as a sentence part.
+    pub message: &'static str,
+    /// What to do about it.
+    pub hint: &'static str,
+    /// Who raises it.
+    pub owner: Owner,
+}
+
+macro_rules! catalogue {
+    ($($number:literal $variant:ident $name:literal $http:literal $severity:ident $retry:ident
+        $owner:ident($whose:literal) $message:literal $hint:literal;)*) => {
+        /// A reason to refuse.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u16)]
+        #[non_exhaustive]
+        pub enum Code {
+            $(#[doc = concat!("`", $name, "`: ", $message, ".")] $variant = $number,)*
+        }
+
+        impl Code {
+            /// The whole catalogue, by number.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+
+            /// All that is known about it.
+            #[must_use]
+            pub const fn facts(self) -> Facts {
+                match self {
+                    $(Self::$variant => Facts {
+                        name: $name,
+                        http_status: $http,
+                        severity: Severity::$severity,
+                        retry: Retry::$retry,
+                        message: $message,
+                        hint: $hint,
+                        owner: Owner::$owner($whose),
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+catalogue! {
+    1001 QueueCapExceeded "queue_cap_exceeded" 429 Error Later Feature("connection")
+        "too many requests are in flight" "wait for answers before sending more";
+    1002 QueueByteCapExceeded "queue_byte_cap_exceeded" 429 Error Later Reserved("byte quotas per queue come with HTTP")
+        "the queued messages are too large together" "wait for answers before sending more";
+    1003 QueueTenantCapExceeded "queue_tenant_cap_exceeded" 429 Critical Later Reserved("there are no tenants yet")
+        "the queues of this tenant are full together" "wait, or ask the operator for a higher limit";
+    1004 BufferOverflow "buffer_overflow" 503 Critical Later Reserved("buffers are bounded by waiting, not by dropping")
+        "an internal buffer is full" "try again later";
+    1005 BackpressureActive "backpressure_active" 503 Warn Later Reserved("a full connection stops being read instead")
+        "the server takes no more work for the moment" "try again later";
+    1011 AuthFailed "auth_failed" 401 Error Changed Reserved("authentication comes with HTTP")
+        "authentication failed" "send valid credentials";
+    1012 AuthExpired "auth_expired" 401 Error Changed Reserved("authentication comes with HTTP")
+        "the credentials have expired" "obtain new credentials";
+    1013 AuthInvalidCredentials "auth_invalid_credentials" 401 Error Changed Reserved("authentication comes with HTTP")
+        "the credentials are not valid" "send valid credentials";
+    1014 AuthzForbidden "authz_forbidden" 403 Error Changed Reserved("authentication comes with HTTP")
+        "this is not allowed for these credentials" "ask the operator for access";
+    1015 AuthMissing "auth_missing" 401 Error Changed Reserved("authentication comes with HTTP")
+        "there are no credentials" "send credentials";
+    1016 SessionInvalid "session_invalid" 401 Error Changed Reserved("session ids come with HTTP")
+        "there is no such session" "initialize again";
+    1021 InvalidParams "invalid_params" 400 Error Changed Feature("methods")
+        "the parameters are not what the method takes" "compare them with the specification";
+    1022 InvalidJsonSchema "invalid_json_schema" 400 Error Changed Feature("tools")
+        "the arguments do not match the schema" "compare them with the tool's inputSchema";
+    1023 InvalidUri "invalid_uri" 400 Error Changed Reserved("URIs are looked up as they are until templates come")
+        "the URI is not valid" "send an absolute URI";
+    1024 InvalidContentType "invalid_content_type" 415 Error Changed Reserved("content types come with HTTP")
+        "this content type is not accepted" "send application/json";
+    1025 InvalidHeader "invalid_header" 400 Error Changed Reserved("headers come with HTTP")
+        "a required header is missing or wrong" "compare the headers with the specification";
+    1026 InvalidSessionId "invalid_session_id" 400 Error Changed Reserved("session ids come with HTTP")
+        "the session id is not well formed" "send the id as it was given";
+    1027 InvalidProtocolVersion "invalid_protocol_version" 400 Error Changed Feature("negotiation")
+        "the protocol version is not supported" "use one of the supported versions";
+    1028 MissingRequiredField "missing_required_field" 400 Error Changed Feature("stateless lane")
+        "a required field is missing" "add the field";
+    1029 FieldTypeMismatch "field_type_mismatch" 400 Error Changed Feature("stateless lane")
+        "a field has the wrong type" "compare it with the specification";
+    1036 PathTraversalDetected "path_traversal_detected" 400 Critical Changed Reserved("file resources are not served yet")
+        "the path leaves its root" "stay inside the root";
+    1037 PathInvalid "path_invalid" 400 Error Changed Reserved("file resources are not served yet")
+        "the path is not valid" "send a valid path";
+    1038 SymlinkTraversalDetected "symlink_traversal_detected" 400 Critical Changed Reserved("file resources are not served yet")
+        "a symbolic link leaves the root" "stay inside the root";
+    1039 UriOutOfBounds "uri_out_of_bounds" 400 Error Changed Reserved("roots are not asked for yet")
+        "the URI lies outside the allowed roots" "stay inside the roots";
+    1040 CanonicalPathViolation "canonical_path_violation" 400 Error Changed Reserved("file resources are not served yet")
+        "the path is not in its canonical form" "send the canonical path";
+    1046 ResourceNotFound "resource_not_found" 404 Warn Changed Feature("resources")
+        "there is no such resource" "look at resources/list";
+    1047 ResourceDuplicate "resource_duplicate" 409 Warn Changed Reserved("duplicates are found when a server is built")
+        "there is such a resource already" "choose another URI";
+    1048 ToolNotFound "tool_not_found" 404 Warn Changed Feature("tools")
+        "there is no such tool" "look at tools/list";
+    1049 ToolDuplicate "tool_duplicate" 409 Warn Changed Reserved("duplicates are found when a server is built")
+        "there is such a tool already" "choose another name";
+    1050 PromptNotFound "prompt_not_found" 404 Warn Changed Feature("prompts")
+        "there is no such prompt" "look at prompts/list";
+    1051 PromptDuplicate "prompt_duplicate" 409 Warn Changed Reserved("duplicates are found when a server is built")
+        "there is such a prompt already" "choose another name";
+    1052 EntityDuplicate "entity_duplicate" 409 Warn Changed Feature("connection")
+        "a request with this id is in flight" "give every request an id of its own";
+    1056 RateLimitExceeded "rate_limit_exceeded" 429 Error Later Reserved("rates come with HTTP")
+        "too many requests" "slow down";
+    1057 RateLimitPerSecond "rate_limit_per_second" 429 Error Later Reserved("rates come with HTTP")
+        "too many requests in this second" "slow down";
+    1058 RateLimitPerMinute "rate_limit_per_minute" 429 Error Later Reserved("rates come with HTTP")
+        "too many requests in this minute" "slow down";
+    1059 QuotaExceeded "quota_exceeded" 429 Error Later Reserved("there are no quotas yet")
+        "the quota is used up" "wait, or ask the operator for a higher quota";
+    1060 ConcurrentLimitExceeded "concurrent_limit_exceeded" 429 Error Later Reserved("connection limits come with HTTP")
+        "too many connections are open" "close a connection first";
+    1066 ProtocolError "protocol_error" 400 Error Changed Feature("frames")
+        "this is not a message the protocol allows here" "compare it with the specification";
+    1067 TransportError "transport_error" 503 Error Later Reserved("a broken stdio ends the process")
+        "the transport failed" "connect again";
+    1068 MessageTooLarge "message_too_large" 413 Error Changed Feature("frames")
+        "the message is too large" "send a smaller message";
+    1069 Timeout "timeout" 503 Warn Later Feature("invocation")
+        "it took too long" "try again, or ask for less";
+    1070 UnsupportedEncoding "unsupported_encoding" 415 Error Changed Feature("frames")
+        "the message is not UTF-8" "send UTF-8";
+    1071 ApprovalPending "approval_pending" 202 Warn Later Reserved("approvals come with the complete automaton")
+        "an operator must approve this call" "repeat the same call once it is approved";
+    1076 ServerUninitialized "server_uninitialized" 503 Error Changed Feature("connection")
+        "the connection is not initialized" "send `initialize` first, or put 2026-07-28 `_meta` on the request";
+    1077 ServerShuttingDown "server_shutting_down" 503 Warn Later Feature("connection")
+        "the server is shutting down" "connect again later";
+    1078 ServiceUnavailable "service_unavailable" 503 Warn Later Reserved("the memory store is always available")
+        "the service is not available for the moment" "try again later";
+    1079 InternalError "internal_error" 503 Critical Later Feature("server")
+        "something failed inside the server" "tell the operator";
+    1080 DependencyUnavailable "dependency_unavailable" 503 Warn Later Reserved("there are no upstream servers yet")
+        "something the server depends on is not available" "try again later";
+    1081 NotInState "not_in_state" 409 Warn Changed Feature("workflow")
+        "this cannot be used in the current state" "use what is allowed now";
+    1082 GuardFailed "guard_failed" 409 Warn Changed Reserved("guards come with the complete automaton")
+        "the conditions for this call are not met" "change the arguments";
+    1083 ApprovalDenied "approval_denied" 403 Warn Changed Reserved("approvals come with the complete automaton")
+        "a person said no" "do something else";
+    1084 InstanceBusy "instance_busy" 409 Warn Later Feature("workflow")
+        "another call holds the workflow" "wait for it to end";
+    1085 InstanceFinished "instance_finished" 409 Warn Changed Feature("workflow")
+        "the workflow has ended" "start a new one";
+    1086 CircuitBreakerOpen "circuit_breaker_open" 503 Warn Later Reserved("there are no upstream servers yet")
+        "calls to this server are stopped for the moment" "try again later";
+    1087 HealthCheckFailed "health_check_failed" 503 Warn Later Reserved("there are no upstream servers yet")
+        "a health check failed" "try again later";
+    1088 DegradedService "degraded_service" 503 Warn Later Reserved("there are no upstream servers yet")
+        "only a part of the service is available" "try again later";
+    1089 ResourceExhausted "resource_exhausted" 503 Critical Later Reserved("limits are refused with their own codes")
+        "the server has run out of a resource" "try again later";
+}
+
+impl Code {
+    /// Its number, 1001–1089.
+    #[must_use]
+    pub const fn number(self) -> u16 {
+        self as u16
+    }
+
+    /// Its stable name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.facts().name
+    }
+
+    /// The JSON-RPC code of an answer to a request, unless the refusal says otherwise.
+    ///
+    /// What the client got wrong is −32602, what is no message −32600, and everything that is
+    /// ours −32603: no code of ours lies in −32000…−32099.
+    const fn rpc(self) -> RpcCode {
+        match self.number() {
+            1021..=1060 | 1076 | 1081..=1085 => RpcCode::INVALID_PARAMS,
+            1066 | 1068 => RpcCode::INVALID_REQUEST,
+            1070 => RpcCode::PARSE_ERROR,
+            _ => RpcCode::INTERNAL_ERROR,
+        }
+    }
+}
+
+/// A JSON-RPC error code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct RpcCode(pub i32);
+
+impl RpcCode {
+    /// The text is not JSON.
+    pub const PARSE_ERROR: Self = Self(-32700);
+    /// The JSON is not a request.
+    pub const INVALID_REQUEST: Self = Self(-32600);
+    /// Nobody owns the method.
+    pub const METHOD_NOT_FOUND: Self = Self(-32601);
+    /// The parameters are wrong.
+    pub const INVALID_PARAMS: Self = Self(-32602);
+    /// Our own fault.
+    pub const INTERNAL_ERROR: Self = Self(-32603);
+    /// 2025-11-25 and before: no such resource.
+    pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
+    /// 2026-07-28: the version on the request is not supported.
+    pub const UNSUPPORTED_VERSION: Self = Self(-32022);
+}
+
+/// A no, with its reason. As an error it reads as its message.
+///
+/// ```
+/// use interlock_proto::{Code, Refusal};
+///
+/// let refusal = Refusal::new(Code::ToolNotFound).because("unknown tool: `pay`");
+/// let json = serde_json::to_value(&refusal).unwrap();
+/// assert_eq!(json["code"], -32602);
+/// assert_eq!(json["message"], "unknown tool: `pay`");
+/// assert_eq!(json["data"]["refusal"]["code"], 1048);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Refusal {
+    code: Code,
+    rpc: RpcCode,
+    message: Cow<'static, str>,
+    requested: Option<Box<str>>,
+}
+
+impl Refusal {
+    /// A refusal in the catalogue's own words.
+    #[must_use]
+    pub const fn new(code: Code) -> Self {
+        Self {
+            code,
+            rpc: code.rpc(),
+            message: Cow::Borrowed(code.facts().message),
+            requested: None,
+        }
+    }
+
+    /// Says what exactly was wrong.
+    #[must_use]
+    pub fn because(mut self, message: impl Into<Cow<'static, str>>) -> Self {
+        self.message = message.into();
+        self
+    }
+
+    /// Answers with a JSON-RPC code other than the one the catalogue would give.
+    #[must_use]
+    pub const fn with_rpc(mut self, rpc: RpcCode) -> Self {
+        self.rpc = rpc;
+        self
+    }
+
+    /// Nobody owns this method.
+    #[must_use]
+    pub fn method_not_found(method: &str) -> Self {
+        Self::new(Code::ProtocolError)
+            .with_rpc(RpcCode::METHOD_NOT_FOUND)
+            .because(format!("method not found: {}", shortened(method)))
+    }
+
+    /// A 2026-07-28 request names a version that is not served statelessly.
+    #[must_use]
+    pub fn unsupported_version(requested: &str) -> Self {
+        Self {
+            requested: Some(shortened(requested).into()),
+            ..Self::new(Code::InvalidProtocolVersion).with_rpc(RpcCode::UNSUPPORTED_VERSION)
+        }
+    }
+
+    /// Why.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        self.code
+    }
+
+    /// The JSON-RPC code of the answer.
+    #[must_use]
+    pub const fn rpc_code(&self) -> RpcCode {
+        self.rpc
+    }
+
+    /// What was wrong, in a sentence.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The object that `data.refusal` holds.
+    #[must_use]
+    pub fn facts(&self) -> RefusalData {
+        let facts = self.code.facts();
+        RefusalData {
+            code: self.code.number(),
+            name: facts.name,
+            hint: facts.hint,
+            retryable: facts.retry == Retry::Later,
+        }
+    }
+}
+
+/// What a client learns about a refusal besides its message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct RefusalData {
+    /// 1001–1089.
+    pub code: u16,
+    /// Its stable name.
+    pub name: &'static str,
+    /// What to do about it.
+    pub hint: &'static str,
+    /// Whether the same request can succeed later.
+    pub retryable: bool,
+}
+
+/// As the `error` member of a JSON-RPC message.
+impl Serialize for Refusal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Data<'a> {
+            refusal: RefusalData,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            supported: Option<&'a [Version]>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            requested: Option<&'a str>,
+        }
+        let mut map = serializer.serialize_map(Some(3))?;
+        map.serialize_entry("code", &self.rpc.0)?;
+        map.serialize_entry("message", &*self.message)?;
+        map.serialize_entry(
+            "data",
+            &Data {
+                refusal: self.facts(),
+                supported: self.requested.as_ref().map(|_| Version::STATELESS),
+                requested: self.requested.as_deref(),
+            },
+        )?;
+        map.end()
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code.number())
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+/// A peer's text, cut to a length that is safe to repeat in an answer or a log.
+#[must_use]
+pub fn shortened(text: &str) -> String {
+    const MOST: usize = 128;
+    match text.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_catalogue_is_in_order_and_within_its_range() {
+        assert!(Code::ALL.is_sorted_by(|a, b| a.number() < b.number()));
+        assert!(
+            Code::ALL
+                .iter()
+                .all(|code| (1001..=1089).contains(&code.number()))
+        );
+        assert_eq!(Code::ALL.len(), 57);
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let mut names: Vec<_> = Code::ALL.iter().map(|code| code.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Code::ALL.len());
+    }
+
+    #[test]
+    fn no_code_of_ours_lies_in_the_range_reserved_for_the_protocol() {
+        for code in Code::ALL {
+            let rpc = Refusal::new(*code).rpc_code().0;
+            assert!(
+                !(-32099..=-32000).contains(&rpc),
+                "{} maps to {rpc}",
+                code.name()
+            );
+        }
+    }
+
+    #[test]
+    fn an_unsupported_version_names_what_is_supported() {
+        let json = serde_json::to_value(Refusal::unsupported_version("1900-01-01")).unwrap();
+        assert_eq!(json["code"], -32022);
+        assert_eq!(json["data"]["requested"], "1900-01-01");
+        assert_eq!(json["data"]["supported"], serde_json::json!(["2026-07-28"]));
+    }
+
+    #[test]
+    fn a_long_name_is_not_echoed_whole() {
+        let refusal = Refusal::method_not_found(&"é".repeat(100_000));
+        assert!(refusal.message().len() < 300);
+    }
+}

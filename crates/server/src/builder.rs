@@ -1,0 +1,306 @@
+//! Puts a server together, and judges it before it can be served.
+
+use crate::{
+    clock::{Clock, SystemClock},
+    handler::{Prompt, Resource, Tool},
+    lists::Lists,
+    model::Implementation,
+    schema::Schema,
+    server::{Inner, Server},
+};
+use interlock_proto::{connection, frame::Limits, invocation::Times};
+use interlock_store::{MemoryStore, Store};
+use interlock_workflow::{Finding, Kind, Severity, Workflow};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+/// Collects what a server is made of. Nothing fails before [`build`](Self::build).
+#[must_use]
+pub struct Builder {
+    info: Implementation,
+    instructions: Option<String>,
+    tools: Vec<Tool>,
+    resources: Vec<Resource>,
+    prompts: Vec<Prompt>,
+    workflow: Option<Workflow>,
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    rules: connection::Rules,
+    limits: Limits,
+    times: Times,
+}
+
+/// Why a server cannot be built. Each says whose name it is about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// Two artifacts of one kind have one name.
+    #[error("there are two {kind}s called `{name}`")]
+    Duplicate {
+        /// Of which kind they are.
+        kind: Kind,
+        /// What they are called.
+        name: String,
+    },
+    /// The tool's input schema cannot be used.
+    #[error("the input schema of tool `{tool}` is not usable: {why}")]
+    Schema {
+        /// Whose it is.
+        tool: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The workflow does not fit the server.
+    #[error("the workflow does not fit the server: {0}")]
+    Workflow(Finding),
+}
+
+/// Everything that was wrong.
+#[derive(Debug, thiserror::Error)]
+#[error("the server cannot be built: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+pub struct BuildErrors(pub Vec<BuildError>);
+
+impl Builder {
+    pub(crate) fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
+        Self {
+            info: Implementation::new(name.into(), version.into()),
+            instructions: None,
+            tools: Vec::new(),
+            resources: Vec::new(),
+            prompts: Vec::new(),
+            workflow: None,
+            store: Arc::new(MemoryStore::default()),
+            clock: Arc::new(SystemClock::new()),
+            rules: connection::Rules::default(),
+            limits: Limits::default(),
+            times: Times::default(),
+        }
+    }
+
+    /// What the model is told about the server as a whole.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.instructions = Some(text.into());
+        self
+    }
+
+    /// Adds a tool.
+    pub fn tool(mut self, tool: Tool) -> Self {
+        self.tools.push(tool);
+        self
+    }
+
+    /// Adds a resource.
+    pub fn resource(mut self, resource: Resource) -> Self {
+        self.resources.push(resource);
+        self
+    }
+
+    /// Adds a prompt.
+    pub fn prompt(mut self, prompt: Prompt) -> Self {
+        self.prompts.push(prompt);
+        self
+    }
+
+    /// Puts everything behind a workflow: what it does not name cannot be called any more.
+    pub fn workflow(mut self, workflow: Workflow) -> Self {
+        self.times.execution = workflow.settings().tool_timeout;
+        self.workflow = Some(workflow);
+        self
+    }
+
+    /// Where instances are kept; in memory unless said otherwise.
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = store;
+        self
+    }
+
+    /// What tells the time; the system's clock unless said otherwise.
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// How connections are treated: their clocks and limits.
+    pub const fn connections(mut self, rules: connection::Rules) -> Self {
+        self.rules = rules;
+        self
+    }
+
+    /// How large messages may be.
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// How long a call may run unless its tool or the workflow says otherwise.
+    pub const fn tool_timeout(mut self, timeout: Duration) -> Self {
+        self.times.execution = timeout;
+        self
+    }
+
+    /// How long a call may wait for its turn.
+    pub const fn queue_timeout(mut self, timeout: Duration) -> Self {
+        self.times.queue = timeout;
+        self
+    }
+
+    /// How long a handler that was asked to stop may take to do so.
+    pub const fn cancel_grace(mut self, grace: Duration) -> Self {
+        self.times.grace = grace;
+        self
+    }
+
+    /// Judges what was collected.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong, at once.
+    pub fn build(self) -> Result<Server, BuildErrors> {
+        let mut errors = Vec::new();
+        let catalogue = Catalogue::new(self.tools, self.resources, self.prompts, &mut errors);
+        let findings = match &self.workflow {
+            Some(workflow) => workflow.check(&catalogue.summary()),
+            None => Vec::new(),
+        };
+        let (wrong, odd): (Vec<_>, Vec<_>) = findings
+            .into_iter()
+            .partition(|finding| finding.severity() == Severity::Error);
+        for finding in odd {
+            tracing::warn!(code = finding.problem.code(), "{finding}");
+        }
+        errors.extend(wrong.into_iter().map(BuildError::Workflow));
+        if !errors.is_empty() {
+            return Err(BuildErrors(errors));
+        }
+        Ok(Server::new(Inner {
+            info: self.info,
+            instructions: self.instructions,
+            lists: Lists::new(self.workflow.as_ref()),
+            catalogue,
+            workflow: self.workflow,
+            store: self.store,
+            clock: self.clock,
+            rules: self.rules,
+            limits: self.limits,
+            times: self.times,
+            shared: std::sync::OnceLock::new(),
+        }))
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Builder").field(&self.info.name).finish()
+    }
+}
+
+/// Everything a server has, by name and in the order in which it was added.
+#[derive(Debug)]
+pub(crate) struct Catalogue {
+    tools: Shelf<CheckedTool>,
+    resources: Shelf<Resource>,
+    prompts: Shelf<Prompt>,
+}
+
+/// A tool with its schema, ready for use.
+#[derive(Debug)]
+pub(crate) struct CheckedTool {
+    pub(crate) tool: Tool,
+    pub(crate) schema: Schema,
+}
+
+#[derive(Debug)]
+struct Shelf<T> {
+    items: Vec<(String, Arc<T>)>,
+    by_name: HashMap<String, usize>,
+}
+
+impl<T> Shelf<T> {
+    fn new(kind: Kind, items: Vec<(String, T)>, errors: &mut Vec<BuildError>) -> Self {
+        let mut shelf = Self {
+            items: Vec::with_capacity(items.len()),
+            by_name: HashMap::with_capacity(items.len()),
+        };
+        for (name, item) in items {
+            let at = shelf.items.len();
+            if shelf.by_name.insert(name.clone(), at).is_some() {
+                errors.push(BuildError::Duplicate { kind, name });
+            } else {
+                shelf.items.push((name, Arc::new(item)));
+            }
+        }
+        shelf
+    }
+
+    fn find(&self, name: &str) -> Option<&Arc<T>> {
+        self.by_name.get(name).map(|at| &self.items[*at].1)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &str> {
+        self.items.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+impl Catalogue {
+    fn new(
+        tools: Vec<Tool>,
+        resources: Vec<Resource>,
+        prompts: Vec<Prompt>,
+        errors: &mut Vec<BuildError>,
+    ) -> Self {
+        let mut checked = Vec::with_capacity(tools.len());
+        for tool in tools {
+            let name = tool.model.name.to_string();
+            match Schema::new(&tool.model.input_schema) {
+                Ok(schema) => checked.push((name, CheckedTool { tool, schema })),
+                Err(why) => errors.push(BuildError::Schema { tool: name, why }),
+            }
+        }
+        let resources = resources
+            .into_iter()
+            .map(|resource| (resource.model.uri.clone(), resource))
+            .collect();
+        let prompts = prompts
+            .into_iter()
+            .map(|prompt| (prompt.model.name.clone(), prompt))
+            .collect();
+        Self {
+            tools: Shelf::new(Kind::Tool, checked, errors),
+            resources: Shelf::new(Kind::Resource, resources, errors),
+            prompts: Shelf::new(Kind::Prompt, prompts, errors),
+        }
+    }
+
+    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<CheckedTool>> {
+        self.tools.find(name)
+    }
+
+    pub(crate) fn resource(&self, uri: &str) -> Option<&Arc<Resource>> {
+        self.resources.find(uri)
+    }
+
+    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
+        self.prompts.find(name)
+    }
+
+    pub(crate) fn names(&self, kind: Kind) -> Box<dyn Iterator<Item = &str> + '_> {
+        match kind {
+            Kind::Tool => Box::new(self.tools.names()),
+            Kind::Resource => Box::new(self.resources.names()),
+            Kind::Prompt => Box::new(self.prompts.names()),
+        }
+    }
+
+    pub(crate) fn has_any(&self, kind: Kind) -> bool {
+        self.names(kind).next().is_some()
+    }
+
+    fn summary(&self) -> interlock_workflow::Catalogue {
+        let mut summary = interlock_workflow::Catalogue::closed();
+        for kind in Kind::ALL {
+            for name in self.names(kind) {
+                summary.insert(kind, name);
+            }
+        }
+        summary
+    }
+}

@@ -1,0 +1,268 @@
+//! From what was decided to what is said on the wire.
+
+use crate::{
+    handler::{Failure, Reply, ToolResult},
+    model::{CallToolResult, ContentBlock, JsonObject, MetaObject},
+};
+use interlock_proto::{Code, Refusal, Version, era::Era, invocation, refusal::RefusalData};
+use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
+use rmcp::model::ResultType;
+use serde::Serialize;
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+/// Where results say which instance they moved and what is next.
+pub(crate) const WORKFLOW: &str = "dev.interlock/workflow";
+/// Where tool results say why they were refused.
+pub(crate) const REFUSAL: &str = "dev.interlock/refusal";
+
+/// A no in the middle of a call, with what the gate knows about it.
+#[derive(Clone, Debug)]
+pub(crate) struct No {
+    pub(crate) refusal: Refusal,
+    pub(crate) gate: Option<Teaching>,
+}
+
+impl From<Refusal> for No {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            gate: None,
+        }
+    }
+}
+
+/// What a refused caller is told so that it can do better.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Teaching {
+    state: String,
+    allowed: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Vec<PathStep>>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PathStep {
+    kind: Kind,
+    name: String,
+    outcome: Outcome,
+}
+
+impl From<Refused<'_>> for No {
+    fn from(refused: Refused<'_>) -> Self {
+        let code = match refused.reason() {
+            Reason::NotInState => Code::NotInState,
+            Reason::Finished => Code::InstanceFinished,
+        };
+        let wanted = refused.wanted();
+        let path = refused.path();
+        let allowed: Vec<_> = refused.allowed(wanted.kind).map(str::to_owned).collect();
+        let mut text = match refused.reason() {
+            Reason::NotInState => format!(
+                "{} '{}' is not allowed in state '{}'.",
+                title(wanted.kind),
+                wanted.name,
+                refused.state()
+            ),
+            Reason::Finished => format!(
+                "{} '{}' is not allowed: the workflow has ended in state '{}'.",
+                title(wanted.kind),
+                wanted.name,
+                refused.state()
+            ),
+        };
+        if allowed.is_empty() {
+            write!(text, " No {} is allowed now.", wanted.kind)
+        } else {
+            write!(text, " Allowed now: {}.", allowed.join(", "))
+        }
+        .expect("writing to a string cannot fail");
+        if let Some(path) = &path {
+            write!(text, " To get there: {}.", spoken(path))
+                .expect("writing to a string cannot fail");
+        }
+        Self {
+            refusal: Refusal::new(code).because(text),
+            gate: Some(Teaching {
+                state: refused.state().to_owned(),
+                allowed,
+                path: path.map(|path| path.iter().map(PathStep::from).collect()),
+            }),
+        }
+    }
+}
+
+impl From<&Hop<'_>> for PathStep {
+    fn from(hop: &Hop<'_>) -> Self {
+        Self {
+            kind: hop.artifact.kind,
+            name: hop.artifact.name.clone(),
+            outcome: hop.outcome,
+        }
+    }
+}
+
+fn spoken(path: &[Hop<'_>]) -> String {
+    let steps: Vec<_> = path
+        .iter()
+        .map(|hop| match hop.outcome {
+            Outcome::Success => hop.artifact.name.clone(),
+            Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => {
+                format!("{} (if it ends in {})", hop.artifact.name, hop.outcome)
+            }
+        })
+        .collect();
+    steps.join(", then ")
+}
+
+const fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Tool => "Tool",
+        Kind::Resource => "Resource",
+        Kind::Prompt => "Prompt",
+    }
+}
+
+/// The `data.refusal` object, and what stands under [`REFUSAL`].
+#[derive(Serialize)]
+struct Told<'a> {
+    #[serde(flatten)]
+    facts: RefusalData,
+    #[serde(flatten)]
+    gate: Option<&'a Teaching>,
+}
+
+impl No {
+    fn told(&self) -> Value {
+        let told = Told {
+            facts: self.refusal.facts(),
+            gate: self.gate.as_ref(),
+        };
+        serde_json::to_value(told).expect("it holds only strings and numbers")
+    }
+
+    /// As the answer to a tool call: a result that the model reads.
+    pub(crate) fn into_tool_result(self) -> CallToolResult {
+        let mut result =
+            CallToolResult::error(vec![ContentBlock::text(self.refusal.message().to_owned())]);
+        result.meta = Some(MetaObject(JsonObject::from_iter([(
+            REFUSAL.to_owned(),
+            self.told(),
+        )])));
+        result
+    }
+
+    /// As the `error` member of an answer to anything else.
+    pub(crate) fn into_error(self) -> Value {
+        json!({
+            "code": self.refusal.rpc_code().0,
+            "message": self.refusal.message(),
+            "data": { "refusal": self.told() },
+        })
+    }
+}
+
+/// The answer to a call.
+pub(crate) enum Answer {
+    /// The `result` member.
+    Result(Reply),
+    /// The `error` member.
+    Error(Value),
+}
+
+/// What a call of that kind is answered with when it is refused.
+pub(crate) fn refused(kind: Kind, no: No, place: Option<Value>, version: Version) -> Answer {
+    match kind {
+        Kind::Tool => {
+            let reply = Reply::Tool(ToolResult::Typed(no.into_tool_result()));
+            replied(reply, place, version)
+        }
+        Kind::Resource | Kind::Prompt => Answer::Error(no.into_error()),
+    }
+}
+
+/// What a call of that kind is answered with when its handler fails.
+pub(crate) fn failed(
+    kind: Kind,
+    failure: &Failure,
+    place: Option<Value>,
+    version: Version,
+) -> Answer {
+    match kind {
+        Kind::Tool => {
+            let content = vec![ContentBlock::text(failure.to_string())];
+            let reply = Reply::Tool(ToolResult::Typed(CallToolResult::error(content)));
+            replied(reply, place, version)
+        }
+        Kind::Resource | Kind::Prompt => {
+            let refusal = Refusal::new(Code::InternalError).because(failure.to_string());
+            Answer::Error(No::from(refusal).into_error())
+        }
+    }
+}
+
+/// What a call is answered with when its handler has done its work.
+pub(crate) fn replied(mut reply: Reply, place: Option<Value>, version: Version) -> Answer {
+    let complete = match version.era() {
+        Era::Handshake => None,
+        Era::Stateless => Some(ResultType::COMPLETE),
+    };
+    let (result_type, meta) = match &mut reply {
+        Reply::Tool(ToolResult::Raw(object)) => {
+            mark_raw(object, complete, place);
+            return Answer::Result(reply);
+        }
+        Reply::Tool(ToolResult::Typed(result)) => (&mut result.result_type, &mut result.meta),
+        Reply::Resource(result) => (&mut result.result_type, &mut result.meta),
+        Reply::Prompt(result) => (&mut result.result_type, &mut result.meta),
+    };
+    *result_type = complete;
+    if let Some(place) = place {
+        let MetaObject(meta) = meta.get_or_insert_default();
+        meta.insert(WORKFLOW.to_owned(), place);
+    }
+    Answer::Result(reply)
+}
+
+fn mark_raw(object: &mut JsonObject, complete: Option<ResultType>, place: Option<Value>) {
+    match complete {
+        None => object.shift_remove("resultType"),
+        Some(_) => object.insert("resultType".to_owned(), "complete".into()),
+    };
+    if let Some(place) = place {
+        let meta = object.entry("_meta").or_insert_with(|| json!({}));
+        if !meta.is_object() {
+            *meta = json!({});
+        }
+        meta[WORKFLOW] = place;
+    }
+}
+
+/// Where an instance stands, as results tell it.
+pub(crate) fn place(instance: &str, workflow: &Workflow, at: Position) -> Value {
+    let next: Vec<_> = if at.finished {
+        Vec::new()
+    } else {
+        workflow
+            .bindings(at.state)
+            .iter()
+            .map(|binding| binding.artifact().name.as_str())
+            .collect()
+    };
+    json!({
+        "instance": instance,
+        "state": workflow.state_name(at.state),
+        "next": next,
+    })
+}
+
+/// The machine's word for an outcome in the workflow's.
+pub(crate) const fn outcome(outcome: invocation::Outcome) -> Outcome {
+    match outcome {
+        invocation::Outcome::Success => Outcome::Success,
+        invocation::Outcome::Error => Outcome::Error,
+        invocation::Outcome::Timeout => Outcome::Timeout,
+        invocation::Outcome::Cancelled => Outcome::Cancelled,
+        invocation::Outcome::Unknown => Outcome::Unknown,
+    }
+}

@@ -1,0 +1,531 @@
+//! Tools, resources and prompts: what a developer writes.
+
+use crate::{
+    context::Context,
+    model::{
+        CallToolResult, ContentBlock, GetPromptResult, JsonObject, PromptArgument, PromptMessage,
+        PromptModel, ReadResourceResult, ResourceContents, ResourceModel, Role, ToolAnnotations,
+        ToolModel,
+    },
+};
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+
+/// A handler at work.
+pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + Send>>;
+
+type Handler = Arc<dyn Fn(JsonObject, Context) -> Work + Send + Sync>;
+
+/// What a handler returns when it has done what it was asked.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Reply {
+    Tool(ToolResult),
+    Resource(ReadResourceResult),
+    Prompt(GetPromptResult),
+}
+
+/// Why a handler did not do what it was asked.
+///
+/// Every error turns into one by `?`; its message is told to the model.
+#[derive(Debug)]
+pub struct Failure {
+    message: String,
+    stopped: bool,
+}
+
+impl Failure {
+    /// It failed for the reason given.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            stopped: false,
+        }
+    }
+
+    /// It stopped because the client took the call back, and has undone or not done its work.
+    #[must_use]
+    pub fn stopped() -> Self {
+        Self {
+            message: "stopped".to_owned(),
+            stopped: true,
+        }
+    }
+
+    pub(crate) const fn is_stopped(&self) -> bool {
+        self.stopped
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::new(error.to_string())
+    }
+}
+
+/// What a tool returns: one of the protocol's results, or raw JSON that passes through unread.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum ToolResult {
+    /// A result by its type.
+    Typed(CallToolResult),
+    /// A result object as some other server or program wrote it; unknown members survive.
+    Raw(JsonObject),
+}
+
+impl ToolResult {
+    pub(crate) fn is_error(&self) -> bool {
+        match self {
+            Self::Typed(result) => result.is_error == Some(true),
+            Self::Raw(object) => object.get("isError") == Some(&Value::Bool(true)),
+        }
+    }
+}
+
+/// What a tool handler may return.
+pub trait IntoToolResult {
+    /// Makes a result of it.
+    ///
+    /// # Errors
+    ///
+    /// If it is a failure, or cannot be represented as JSON.
+    fn into_tool_result(self) -> Result<ToolResult, Failure>;
+}
+
+impl IntoToolResult for ToolResult {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        Ok(self)
+    }
+}
+
+impl IntoToolResult for CallToolResult {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        Ok(ToolResult::Typed(self))
+    }
+}
+
+impl IntoToolResult for String {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        let content = vec![ContentBlock::text(self)];
+        Ok(ToolResult::Typed(CallToolResult::success(content)))
+    }
+}
+
+impl IntoToolResult for &str {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        self.to_owned().into_tool_result()
+    }
+}
+
+impl IntoToolResult for () {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        Ok(ToolResult::Typed(CallToolResult::success(Vec::new())))
+    }
+}
+
+/// A value that is returned as structured content, and as text for clients that know no such.
+#[derive(Clone, Copy, Debug)]
+pub struct Json<T>(pub T);
+
+impl<T: Serialize> IntoToolResult for Json<T> {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        let value = serde_json::to_value(self.0)?;
+        Ok(ToolResult::Typed(CallToolResult::structured(value)))
+    }
+}
+
+impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        self.map_err(Into::into)?.into_tool_result()
+    }
+}
+
+/// For tools that take no arguments.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[schemars(title = "no arguments")]
+pub struct NoArguments {}
+
+/// A tool and the code behind it.
+///
+/// ```
+/// use interlock::{Context, Failure, Tool, schemars};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Divide { a: f64, b: f64 }
+///
+/// let tool = Tool::new("divide", |args: Divide, _: Context| async move {
+///     if args.b == 0.0 {
+///         return Err(Failure::new("division by zero"));
+///     }
+///     Ok((args.a / args.b).to_string())
+/// })
+/// .description("Divides a by b");
+/// ```
+#[derive(Clone)]
+pub struct Tool {
+    pub(crate) model: ToolModel,
+    pub(crate) timeout: Option<Duration>,
+    handler: Handler,
+}
+
+impl Tool {
+    /// A tool by its name and its handler, which must not block its thread.
+    pub fn new<A, F, Fut, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        F: Fn(A, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult,
+    {
+        let handler = Arc::new(handler);
+        Self::raw(name, schema_of::<A>(), move |arguments, context| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let arguments = read(arguments)?;
+                handler(arguments, context).await.into_tool_result()
+            }
+        })
+    }
+
+    /// A tool whose handler blocks its thread: it runs off the loop, on a thread of its own.
+    ///
+    /// No thread can be ended from outside, so past its deadline such a handler goes on unheard.
+    /// One that takes long should look at [`Context::is_cancelled`] now and then.
+    pub fn blocking<A, F, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema,
+        F: Fn(A, Context) -> R + Send + Sync + 'static,
+        R: IntoToolResult,
+    {
+        let handler = Arc::new(handler);
+        Self::raw(name, schema_of::<A>(), move |arguments, context| {
+            let handler = Arc::clone(&handler);
+            async move {
+                let thread = tokio::task::spawn_blocking(move || {
+                    handler(read(arguments)?, context).into_tool_result()
+                });
+                match thread.await {
+                    Ok(result) => result,
+                    Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+                }
+            }
+        })
+    }
+
+    /// A tool whose arguments are described by a JSON Schema and arrive unread.
+    pub fn raw<F, Fut, R>(
+        name: impl Into<Cow<'static, str>>,
+        input_schema: JsonObject,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult,
+    {
+        Self {
+            model: ToolModel::new(name, "", Arc::new(input_schema)),
+            timeout: None,
+            handler: Arc::new(move |arguments, context| {
+                let work = handler(arguments, context);
+                Box::pin(async move { work.await.into_tool_result().map(Reply::Tool) })
+            }),
+        }
+    }
+
+    /// What the tool does, for the model.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.model.description = Some(text.into());
+        self
+    }
+
+    /// What the tool is called, for people.
+    #[must_use]
+    pub fn title(mut self, text: impl Into<String>) -> Self {
+        self.model.title = Some(text.into());
+        self
+    }
+
+    /// Hints about what the tool does to the world.
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.model.annotations = Some(annotations);
+        self
+    }
+
+    /// How long one call may run, unless the workflow's binding says otherwise.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    pub(crate) fn start(&self, arguments: JsonObject, context: Context) -> Work {
+        (self.handler)(arguments, context)
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tool").field(&self.model.name).finish()
+    }
+}
+
+/// A resource and the code behind it.
+///
+/// ```
+/// use interlock::{Context, Resource};
+///
+/// let rules = Resource::text("note://rules", "Refunds over 100 need a manager.");
+/// let clock = Resource::new("clock://now", |_: Context| async { Ok("noon".to_owned()) });
+/// ```
+#[derive(Clone)]
+pub struct Resource {
+    pub(crate) model: ResourceModel,
+    handler: Arc<dyn Fn(&ResourceModel, Context) -> Work + Send + Sync>,
+}
+
+impl Resource {
+    /// A resource by its URI and what reads its text.
+    pub fn new<F, Fut>(uri: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<String, Failure>> + Send + 'static,
+    {
+        let uri = uri.into();
+        Self {
+            model: ResourceModel::new(uri.clone(), uri),
+            handler: Arc::new(move |model: &ResourceModel, context| {
+                let work = handler(context);
+                let (uri, mime_type) = (model.uri.clone(), model.mime_type.clone());
+                Box::pin(async move {
+                    let contents = ResourceContents::TextResourceContents {
+                        uri,
+                        mime_type,
+                        text: work.await?,
+                        meta: None,
+                    };
+                    Ok(Reply::Resource(ReadResourceResult::new(vec![contents])))
+                })
+            }),
+        }
+    }
+
+    /// A resource that is always the same text.
+    pub fn text(uri: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::new(uri, move |_| std::future::ready(Ok(text.clone())))
+    }
+
+    /// What it is called; its URI unless said otherwise.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.model.name = name.into();
+        self
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.model.description = Some(text.into());
+        self
+    }
+
+    /// The media type of its text.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.model.mime_type = Some(mime_type.into());
+        self
+    }
+
+    pub(crate) fn start(&self, context: Context) -> Work {
+        (self.handler)(&self.model, context)
+    }
+}
+
+impl fmt::Debug for Resource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Resource").field(&self.model.uri).finish()
+    }
+}
+
+/// A prompt and the code behind it.
+///
+/// ```
+/// use interlock::Prompt;
+///
+/// let sorry = Prompt::text("apologise", "Write a short apology to {{who}}.")
+///     .description("Say sorry")
+///     .required("who");
+/// ```
+#[derive(Clone)]
+pub struct Prompt {
+    pub(crate) model: PromptModel,
+    handler: Handler,
+}
+
+impl Prompt {
+    /// A prompt by its name and what writes its messages. The arguments are strings.
+    pub fn new<F, Fut>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<GetPromptResult, Failure>> + Send + 'static,
+    {
+        Self {
+            model: PromptModel::new(name.into(), None::<String>, None),
+            handler: Arc::new(move |arguments, context| {
+                let work = handler(arguments, context);
+                Box::pin(async move { work.await.map(Reply::Prompt) })
+            }),
+        }
+    }
+
+    /// A prompt of one user message, in which `{{name}}` stands for that argument.
+    pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
+        let text = text.into();
+        Self::new(name, move |arguments, _| {
+            let message = PromptMessage::new_text(Role::User, fill_in(&text, &arguments));
+            std::future::ready(Ok(GetPromptResult::new(vec![message])))
+        })
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.model.description = Some(text.into());
+        self
+    }
+
+    /// An argument that must be given.
+    #[must_use]
+    pub fn required(self, name: impl Into<String>) -> Self {
+        self.argument(PromptArgument::new(name).with_required(true))
+    }
+
+    /// An argument that may be given.
+    #[must_use]
+    pub fn optional(self, name: impl Into<String>) -> Self {
+        self.argument(PromptArgument::new(name).with_required(false))
+    }
+
+    /// An argument in all its detail.
+    #[must_use]
+    pub fn argument(mut self, argument: PromptArgument) -> Self {
+        self.model.arguments.get_or_insert_default().push(argument);
+        self
+    }
+
+    pub(crate) fn start(&self, arguments: JsonObject, context: Context) -> Work {
+        (self.handler)(arguments, context)
+    }
+
+    /// What is wrong with these arguments, if anything.
+    pub(crate) fn check(&self, arguments: &JsonObject) -> Result<(), String> {
+        let declared = self.model.arguments.as_deref().unwrap_or_default();
+        let missing = declared.iter().find(|argument| {
+            argument.required == Some(true) && !arguments.contains_key(&argument.name)
+        });
+        if let Some(argument) = missing {
+            return Err(format!("the argument `{}` is missing", argument.name));
+        }
+        match arguments.iter().find(|(_, value)| !value.is_string()) {
+            Some((name, _)) => Err(format!("the argument `{name}` must be a string")),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Prompt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Prompt").field(&self.model.name).finish()
+    }
+}
+
+fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
+    serde_json::from_value(Value::Object(arguments))
+        .map_err(|error| Failure::new(format!("invalid arguments: {error}")))
+}
+
+fn schema_of<A: JsonSchema>() -> JsonObject {
+    let mut settings = SchemaSettings::draft2020_12();
+    settings.meta_schema = None;
+    let schema = settings.into_generator().into_root_schema_for::<A>();
+    match schema.to_value() {
+        Value::Object(object) => object,
+        // `true` and `false` are schemas, too, but no tool's arguments.
+        other => JsonObject::from_iter([("not".to_owned(), other)]),
+    }
+}
+
+/// Replaces `{{name}}` by that argument, and by nothing if it was not given. What an argument
+/// brings along is never looked at again.
+fn fill_in(text: &str, arguments: &JsonObject) -> String {
+    let mut filled = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some((before, (name, after))) = rest
+        .split_once("{{")
+        .and_then(|(before, after)| Some((before, after.split_once("}}")?)))
+    {
+        filled.push_str(before);
+        if let Some(Value::String(value)) = arguments.get(name.trim()) {
+            filled.push_str(value);
+        }
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn object(value: Value) -> JsonObject {
+        match value {
+            Value::Object(object) => object,
+            other => panic!("{other}"),
+        }
+    }
+
+    #[test]
+    fn arguments_are_filled_in_once() {
+        let arguments = object(json!({"who": "{{who}} & {{x}}", "x": "X"}));
+        assert_eq!(
+            fill_in("Dear {{who}}, {{ x }}{{y}} {{open", &arguments),
+            "Dear {{who}} & {{x}}, X {{open"
+        );
+    }
+
+    #[test]
+    fn a_prompt_knows_its_arguments() {
+        let prompt = Prompt::text("p", "{{a}}").required("a").optional("b");
+        let check = |value| prompt.check(&object(value));
+        assert_eq!(check(json!({"a": "1"})), Ok(()));
+        assert!(
+            check(json!({"b": "1"}))
+                .unwrap_err()
+                .contains("`a` is missing")
+        );
+        assert!(
+            check(json!({"a": 1}))
+                .unwrap_err()
+                .contains("must be a string")
+        );
+    }
+
+    #[test]
+    fn a_typed_tool_has_an_object_schema() {
+        let tool = Tool::new("t", |_: NoArguments, _| async {});
+        assert_eq!(tool.model.input_schema["type"], "object");
+    }
+}

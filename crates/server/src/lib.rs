@@ -1,0 +1,55 @@
+//! MCP servers that cannot be used out of order.
+//!
+//! A [`Workflow`] decides which tools, resources and prompts exist right now; a call that comes at
+//! the wrong time is refused and told what to do instead. Without a workflow this is a plain MCP
+//! server library.
+//!
+//! ```no_run
+//! use interlock::{Context, Server, Tool, schemars};
+//!
+//! #[derive(serde::Deserialize, schemars::JsonSchema)]
+//! struct Echo { text: String }
+//!
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! let echo = Tool::new("echo", |args: Echo, _: Context| async move { args.text })
+//!     .description("Says it again");
+//! Server::builder("echo", "1.0.0").tool(echo).build()?.serve_stdio().await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Rules of use
+//!
+//! - A handler must not block its thread; one that does is a [`Tool::blocking`].
+//! - A handler that panics or hangs costs its own call and nothing else.
+//! - Keep what a handler remembers under [`Context::instance`]: one client never sees another's.
+//!
+//! One way through the house: the transport gives lines, the driver makes frames of them, the
+//! connection machine admits them, the gate judges them, a call runs around the invocation
+//! machine, its outcome commits a step, lists that changed are announced, the answer goes out.
+//! Only `driver` and `call` are loops, and neither decides anything.
+
+mod builder;
+mod call;
+mod clock;
+mod context;
+mod convert;
+mod driver;
+mod handler;
+mod instance;
+mod lists;
+mod methods;
+pub mod model;
+mod schema;
+mod server;
+mod transport;
+
+pub use builder::{BuildError, BuildErrors, Builder};
+pub use clock::{Clock, SystemClock};
+pub use context::Context;
+pub use handler::{Failure, IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
+pub use interlock_proto::{Time, Version, connection::Rules, frame::Limits};
+pub use interlock_store as store;
+pub use interlock_workflow::{self as workflow, Workflow};
+pub use schemars;
+pub use server::Server;

@@ -1,0 +1,259 @@
+//! What each method takes and leads to: an answer at once, or a call.
+
+use crate::{
+    call::{Start, Target},
+    convert::{self, Answer, No},
+    instance::Instance,
+    model::JsonObject,
+    server::Inner,
+};
+use interlock_proto::{
+    Code, Refusal, Version,
+    era::{self, Era, Method},
+    refusal::shortened,
+};
+use interlock_workflow::{Kind, Pass};
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
+use std::{borrow::Cow, sync::Arc};
+
+/// What a request leads to.
+pub(crate) enum Plan<'a> {
+    /// A result that is there already.
+    Ready(Cow<'a, RawValue>),
+    /// An answer that had to be made.
+    Answer(Answer),
+    /// A handler has to run.
+    Call(Box<Start>),
+}
+
+/// A request, as far as methods care.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    pub(crate) method: Method,
+    pub(crate) params: Option<&'a RawValue>,
+    pub(crate) version: Version,
+    /// The instance of the connection; stateless requests have none.
+    pub(crate) instance: Option<&'a Arc<Instance>>,
+}
+
+impl Inner {
+    /// Reads the parameters of a method that may be called, and says what it leads to.
+    pub(crate) fn plan<'a>(&'a self, asked: Asked<'_>) -> Result<Plan<'a>, Refusal> {
+        match asked.method {
+            Method::Ping => Ok(Plan::Ready(raw(&serde_json::json!({})))),
+            Method::Discover => Ok(Plan::Ready(raw(&self.discover_result()))),
+            Method::ToolsList => self.list(asked, Kind::Tool),
+            Method::ResourcesList => self.list(asked, Kind::Resource),
+            Method::PromptsList => self.list(asked, Kind::Prompt),
+            Method::ResourcesTemplatesList => {
+                no_cursor(asked)?;
+                Ok(Plan::Ready(raw(
+                    &serde_json::json!({ "resourceTemplates": [] }),
+                )))
+            }
+            Method::ToolsCall => self.call_tool(asked),
+            Method::ResourcesRead => self.read_resource(asked),
+            Method::PromptsGet => self.get_prompt(asked),
+            Method::Initialize
+            | Method::ResourcesSubscribe
+            | Method::ResourcesUnsubscribe
+            | Method::LoggingSetLevel
+            | Method::CompletionComplete
+            | Method::TasksGet
+            | Method::TasksResult
+            | Method::TasksList
+            | Method::TasksCancel
+            | Method::TasksUpdate
+            | Method::SubscriptionsListen => Err(Refusal::method_not_found(asked.method.name())),
+        }
+    }
+
+    fn list<'a>(&'a self, asked: Asked<'_>, kind: Kind) -> Result<Plan<'a>, Refusal> {
+        no_cursor(asked)?;
+        let workflow = self.workflow.as_ref();
+        let list = match asked.version.era() {
+            Era::Handshake => {
+                let gate = workflow.zip(asked.instance.map(|instance| instance.position()));
+                self.lists.handshake(&self.catalogue, gate, kind)
+            }
+            Era::Stateless => self
+                .lists
+                .stateless_tools(&self.catalogue, workflow, &self.info),
+        };
+        Ok(Plan::Ready(Cow::Borrowed(list)))
+    }
+
+    fn call_tool(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+        let Call { name, arguments } = read(asked)?;
+        let Some(tool) = self.catalogue.tool(&name) else {
+            return Err(Refusal::new(Code::ToolNotFound)
+                .because(format!("unknown tool: {}", shortened(&name))));
+        };
+        let arguments = Value::Object(arguments.unwrap_or_default());
+        let target = Target::Tool(Arc::clone(tool));
+        self.admitted(asked, Kind::Tool, &name, || {
+            tool.schema.check(&arguments).map_err(|mistakes| {
+                Refusal::new(Code::InvalidJsonSchema).because(format!(
+                    "the arguments do not match the schema of '{name}': {mistakes}"
+                ))
+            })?;
+            Ok((target, object(arguments)))
+        })
+    }
+
+    fn read_resource(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+        let Read { uri } = read(asked)?;
+        let Some(resource) = self.catalogue.resource(&uri) else {
+            return Err(Refusal::new(Code::ResourceNotFound)
+                .with_rpc(era::resource_not_found(asked.version))
+                .because(format!("resource not found: {}", shortened(&uri))));
+        };
+        let target = Target::Resource(Arc::clone(resource));
+        self.admitted(asked, Kind::Resource, &uri, || {
+            Ok((target, JsonObject::new()))
+        })
+    }
+
+    fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+        let Call { name, arguments } = read(asked)?;
+        let Some(prompt) = self.catalogue.prompt(&name) else {
+            return Err(Refusal::new(Code::PromptNotFound)
+                .because(format!("unknown prompt: {}", shortened(&name))));
+        };
+        let arguments = arguments.unwrap_or_default();
+        let target = Target::Prompt(Arc::clone(prompt));
+        self.admitted(asked, Kind::Prompt, &name, || {
+            prompt
+                .check(&arguments)
+                .map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
+            Ok((target, arguments))
+        })
+    }
+
+    /// The gate first, then the arguments: what is not allowed now is not worth checking.
+    fn admitted(
+        &self,
+        asked: Asked<'_>,
+        kind: Kind,
+        name: &str,
+        check: impl FnOnce() -> Result<(Target, JsonObject), Refusal>,
+    ) -> Result<Plan<'_>, Refusal> {
+        let admission = self.admit(asked, kind, name);
+        let place = || {
+            let workflow = self.workflow.as_ref()?;
+            let instance = asked.instance?;
+            Some(convert::place(instance.id(), workflow, instance.position()))
+        };
+        let refuse = |no| Plan::Answer(convert::refused(kind, no, place(), asked.version));
+        let turn = match admission {
+            Ok(turn) => turn,
+            Err(no) => return Ok(refuse(no)),
+        };
+        match check() {
+            Ok((target, arguments)) => Ok(Plan::Call(Box::new(Start {
+                target,
+                arguments,
+                turn,
+                instance: asked.instance.cloned(),
+                version: asked.version,
+            }))),
+            Err(refusal) => Ok(refuse(refusal.into())),
+        }
+    }
+
+    /// Whether the call may run as things stand, and whether it has to wait for its turn.
+    fn admit(&self, asked: Asked<'_>, kind: Kind, name: &str) -> Result<Queue, No> {
+        let Some(workflow) = &self.workflow else {
+            return Ok(Queue::Beside);
+        };
+        let Some(instance) = asked.instance else {
+            if workflow.is_always(kind, name) {
+                return Ok(Queue::Beside);
+            }
+            return Err(Refusal::new(Code::NotInState)
+                .because(format!(
+                    "{kind} '{name}' is part of a workflow, and workflows are not served to \
+                     requests of version {}. Connect with `initialize` and version {} instead.",
+                    asked.version,
+                    Version::COUNTER_OFFER,
+                ))
+                .into());
+        };
+        match workflow.admit(instance.position(), kind, name)? {
+            Pass::Bound(binding) if binding.moves() => Ok(Queue::InTurn),
+            Pass::Bound(_) | Pass::Always => Ok(Queue::Beside),
+        }
+    }
+}
+
+/// Whether a call has to wait for its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Queue {
+    /// It may move the instance, so it does.
+    InTurn,
+    /// It cannot, so it runs beside others.
+    Beside,
+}
+
+#[derive(Deserialize)]
+struct Call<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(default)]
+    arguments: Option<JsonObject>,
+}
+
+#[derive(Deserialize)]
+struct Read<'a> {
+    #[serde(borrow)]
+    uri: Cow<'a, str>,
+}
+
+fn read<'a, T: Deserialize<'a>>(asked: Asked<'a>) -> Result<T, Refusal> {
+    let method = asked.method.name();
+    let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
+    let params = asked
+        .params
+        .ok_or_else(|| wrong(format!("`{method}` needs parameters")))?;
+    // Serde would read a struct from an array as well.
+    if !params.get().starts_with('{') {
+        return Err(wrong(format!(
+            "the parameters of `{method}` must be an object"
+        )));
+    }
+    serde_json::from_str(params.get())
+        .map_err(|error| wrong(format!("invalid parameters of `{method}`: {error}")))
+}
+
+/// Lists come whole, so we have never given out a cursor.
+fn no_cursor(asked: Asked<'_>) -> Result<(), Refusal> {
+    #[derive(Deserialize)]
+    struct List {
+        #[serde(default)]
+        cursor: Option<IgnoredAny>,
+    }
+    if asked.params.is_none_or(|params| params.get() == "null") {
+        return Ok(());
+    }
+    match read(asked)? {
+        List { cursor: None } => Ok(()),
+        List { cursor: Some(_) } => {
+            Err(Refusal::new(Code::InvalidParams).because("there is no page with this cursor"))
+        }
+    }
+}
+
+fn raw(value: &Value) -> Cow<'static, RawValue> {
+    let raw = serde_json::value::to_raw_value(value).expect("a value is JSON");
+    Cow::Owned(raw)
+}
+
+fn object(value: Value) -> JsonObject {
+    match value {
+        Value::Object(object) => object,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            JsonObject::new()
+        }
+    }
+}

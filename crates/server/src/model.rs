@@ -1,0 +1,9 @@
+//! The protocol's own types, as the rest of the ecosystem has them.
+//!
+//! They come from `rmcp`; this is the only path by which they are public here.
+
+pub use rmcp::model::{
+    CallToolResult, ContentBlock, GetPromptResult, Implementation, JsonObject, MetaObject,
+    Prompt as PromptModel, PromptArgument, PromptMessage, ReadResourceResult,
+    Resource as ResourceModel, ResourceContents, Role, Tool as ToolModel, ToolAnnotations,
+};

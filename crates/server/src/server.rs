@@ -1,0 +1,215 @@
+//! A server, and the ways to serve it.
+
+use crate::{
+    builder::{Builder, Catalogue},
+    clock::Clock,
+    driver,
+    instance::{Books, Instance},
+    lists::{Lists, SERVER_INFO},
+    model::Implementation,
+    transport::stdio,
+};
+use interlock_proto::{Version, connection, era::Capability, frame::Limits, invocation::Times};
+use interlock_store::Store;
+use interlock_workflow::{Kind, Scope, Visibility, Workflow};
+use serde_json::{Value, json};
+use std::{
+    collections::BTreeSet,
+    fmt,
+    future::Future,
+    io,
+    sync::{Arc, OnceLock},
+};
+use tokio::io::{AsyncRead, AsyncWrite};
+
+/// An MCP server that cannot be used out of order. Cloning it is cheap.
+///
+/// ```
+/// use interlock::{Context, NoArguments, Server, Tool, Workflow};
+///
+/// let order = Workflow::builder("shop")
+///     .state("cart", |s| s.initial().tool("checkout", |t| t.success("due")))
+///     .state("due", |s| s.tool("pay", |t| t.success("paid")))
+///     .state("paid", |s| s.terminal())
+///     .build()?;
+/// let server = Server::builder("shop", "1.0.0")
+///     .tool(Tool::new("checkout", |_: NoArguments, _: Context| async { "42 to pay" }))
+///     .tool(Tool::new("pay", |_: NoArguments, _: Context| async { "thank you" }))
+///     .workflow(order)
+///     .build()?;
+/// # let _ = server;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Server(Arc<Inner>);
+
+pub(crate) struct Inner {
+    pub(crate) info: Implementation,
+    pub(crate) instructions: Option<String>,
+    pub(crate) catalogue: Catalogue,
+    pub(crate) lists: Lists,
+    pub(crate) workflow: Option<Workflow>,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) rules: connection::Rules,
+    pub(crate) limits: Limits,
+    pub(crate) times: Times,
+    /// The one instance that everybody shares, where the workflow says so.
+    pub(crate) shared: OnceLock<Arc<Instance>>,
+}
+
+impl Server {
+    /// Begins a server by its name and version.
+    pub fn builder(name: impl Into<String>, version: impl Into<String>) -> Builder {
+        Builder::new(name, version)
+    }
+
+    pub(crate) fn new(inner: Inner) -> Self {
+        Self(Arc::new(inner))
+    }
+
+    /// Serves one client over standard input and output, until either ends or SIGTERM or SIGINT
+    /// comes. Calls that run are given the drain time to end; a second signal ends at once.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails, or a second signal cut the drain short.
+    pub async fn serve_stdio(&self) -> io::Result<()> {
+        stdio::serve(Arc::clone(&self.0)).await
+    }
+
+    /// Serves one client over any pair of byte streams, one message per line, until the reader
+    /// ends or `stop` completes.
+    ///
+    /// # Errors
+    ///
+    /// If reading fails.
+    pub async fn serve<R, W>(
+        &self,
+        reader: R,
+        writer: W,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        driver::run(Arc::clone(&self.0), reader, writer, stop).await
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.0.info.name).finish()
+    }
+}
+
+impl Inner {
+    /// The instance a new connection belongs to.
+    pub(crate) fn instance(&self) -> io::Result<Option<Arc<Instance>>> {
+        let Some(workflow) = &self.workflow else {
+            return Ok(None);
+        };
+        Ok(Some(match workflow.settings().scope {
+            Scope::Session => Instance::new(random_id()?, workflow),
+            Scope::Global => Arc::clone(
+                self.shared
+                    .get_or_init(|| Instance::new("global", workflow)),
+            ),
+        }))
+    }
+
+    pub(crate) fn books<'a>(&'a self, workflow: &'a Workflow) -> Books<'a> {
+        Books {
+            store: &*self.store,
+            workflow,
+            now: self.clock.now(),
+        }
+    }
+
+    /// Whether lists follow the state, so that clients are told of changes.
+    pub(crate) fn lists_change(&self) -> bool {
+        self.workflow
+            .as_ref()
+            .is_some_and(|workflow| workflow.settings().visibility == Visibility::Dynamic)
+    }
+
+    /// What the handshake era may use of this server.
+    pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
+        let has = |kind| self.catalogue.has_any(kind);
+        [
+            (Kind::Tool, Capability::Tools),
+            (Kind::Resource, Capability::Resources),
+            (Kind::Prompt, Capability::Prompts),
+        ]
+        .into_iter()
+        .filter_map(|(kind, capability)| has(kind).then_some(capability))
+        .collect()
+    }
+
+    /// What stateless requests may use of this server: tools, as far as no workflow binds them.
+    pub(crate) fn stateless_capabilities(&self) -> BTreeSet<Capability> {
+        let mut all = self.capabilities();
+        all.retain(|capability| *capability == Capability::Tools);
+        all
+    }
+
+    /// The result of `initialize`.
+    pub(crate) fn initialize_result(&self, version: Version) -> Value {
+        let listed = if self.lists_change() {
+            json!({ "listChanged": true })
+        } else {
+            json!({})
+        };
+        let capabilities: serde_json::Map<_, _> = self
+            .capabilities()
+            .into_iter()
+            .map(|capability| (capability.name().to_owned(), listed.clone()))
+            .collect();
+        self.with_instructions(json!({
+            "protocolVersion": version,
+            "capabilities": capabilities,
+            "serverInfo": self.info,
+        }))
+    }
+
+    /// The result of `server/discover`.
+    ///
+    /// A workflow is served in the handshake era only, so a server that has one announces only
+    /// those versions: a client that can speak both then finds the workflow. What no workflow
+    /// binds is served to stateless requests all the same.
+    pub(crate) fn discover_result(&self) -> Value {
+        let versions: Vec<_> = Version::ALL
+            .iter()
+            .rev()
+            .filter(|version| self.workflow.is_none() || !Version::STATELESS.contains(version))
+            .collect();
+        let capabilities: serde_json::Map<_, _> = self
+            .stateless_capabilities()
+            .into_iter()
+            .map(|capability| (capability.name().to_owned(), json!({})))
+            .collect();
+        self.with_instructions(json!({
+            "resultType": "complete",
+            "supportedVersions": versions,
+            "capabilities": capabilities,
+            "ttlMs": 3_600_000,
+            "cacheScope": "public",
+            "_meta": { SERVER_INFO: self.info },
+        }))
+    }
+
+    fn with_instructions(&self, mut result: Value) -> Value {
+        if let Some(text) = &self.instructions {
+            result["instructions"] = text.as_str().into();
+        }
+        result
+    }
+}
+
+/// 128 random bits: whoever knows an instance's id was told it.
+fn random_id() -> io::Result<String> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(io::Error::other)?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
+}

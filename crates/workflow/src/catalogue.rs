@@ -1,0 +1,174 @@
+//! What a server has, for comparison with what its workflow names.
+
+use crate::{Artifact, Finding, Kind, Problem, intern::Symbols, nearest::Nearest};
+use std::collections::BTreeSet;
+
+/// The tools, resources and prompts of a server.
+///
+/// A kind is *closed* when nothing can join it, so that naming something else is an error, and
+/// *open* when something may still come, so that it is only worth a warning.
+///
+/// ```
+/// use interlock_workflow::{Catalogue, Kind};
+///
+/// let catalogue = Catalogue::closed()
+///     .with(Kind::Tool, "refund")
+///     .open(Kind::Resource);
+/// assert!(catalogue.has(Kind::Tool, "refund"));
+/// assert!(!catalogue.is_closed(Kind::Resource));
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    shelves: [Shelf; 3],
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Shelf {
+    closed: bool,
+    /// Sorted, so that findings come in the same order whoever registered first.
+    names: BTreeSet<String>,
+}
+
+impl Catalogue {
+    /// An empty catalogue to which nothing can be added from outside.
+    pub fn closed() -> Self {
+        let mut catalogue = Self::growing();
+        for shelf in &mut catalogue.shelves {
+            shelf.closed = true;
+        }
+        catalogue
+    }
+
+    /// An empty catalogue in which any kind may still grow.
+    pub fn growing() -> Self {
+        Self::default()
+    }
+
+    /// Adds an artifact.
+    #[must_use]
+    pub fn with(mut self, kind: Kind, name: impl Into<String>) -> Self {
+        self.insert(kind, name);
+        self
+    }
+
+    /// Says that more of this kind may come.
+    #[must_use]
+    pub fn open(mut self, kind: Kind) -> Self {
+        self.shelves[kind.index()].closed = false;
+        self
+    }
+
+    /// Adds an artifact.
+    pub fn insert(&mut self, kind: Kind, name: impl Into<String>) {
+        self.shelves[kind.index()].names.insert(name.into());
+    }
+
+    /// Whether the server has it.
+    pub fn has(&self, kind: Kind, name: &str) -> bool {
+        self.shelves[kind.index()].names.contains(name)
+    }
+
+    /// Whether nothing can join this kind.
+    pub fn is_closed(&self, kind: Kind) -> bool {
+        self.shelves[kind.index()].closed
+    }
+
+    /// The names of one kind, sorted.
+    pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        self.shelves[kind.index()].names.iter().map(String::as_str)
+    }
+}
+
+/// What the workflow names and the server lacks, then what the server has and nobody can use.
+pub(crate) fn compare(
+    symbols: &Symbols,
+    always_everything: bool,
+    catalogue: &Catalogue,
+) -> Vec<Finding> {
+    let mut nearest = Nearest::new();
+    let mut findings = Vec::new();
+    for symbol in symbols.iter() {
+        let kind = symbol.kind;
+        if catalogue.has(kind, &symbol.name) {
+            continue;
+        }
+        let artifact = Artifact::new(kind, &*symbol.name);
+        let nearest = nearest.find(&symbol.name, catalogue.names(kind));
+        let problem = if catalogue.is_closed(kind) {
+            Problem::UnknownArtifact { artifact, nearest }
+        } else {
+            Problem::NotThereYet { artifact, nearest }
+        };
+        let span = symbol.span;
+        findings.push(Finding { problem, span });
+    }
+    if always_everything {
+        return findings;
+    }
+    for kind in Kind::ALL {
+        for name in catalogue.names(kind) {
+            if symbols.find(kind, name).is_none() {
+                let artifact = Artifact::new(kind, name);
+                let problem = Problem::BoundNowhere { artifact };
+                findings.push(Finding {
+                    problem,
+                    span: None,
+                });
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Workflow, end};
+
+    fn told(workflow: &Workflow, catalogue: &Catalogue) -> Vec<String> {
+        let findings = workflow.check(catalogue);
+        findings.iter().map(ToString::to_string).collect()
+    }
+
+    fn flow() -> Workflow {
+        Workflow::builder("flow")
+            .state("a", |s| s.initial().tool("go", |t| t.success(end("b"))))
+            .always_resource("note://rules")
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn a_missing_name_is_an_error_where_the_kind_is_closed_and_a_warning_where_it_is_open() {
+        let catalogue = Catalogue::closed().open(Kind::Resource);
+        assert_eq!(
+            told(&flow(), &catalogue),
+            [
+                "error[unknown-artifact]: there is no tool \"go\"",
+                "warning[not-there-yet]: there is no resource \"note://rules\" yet",
+            ]
+        );
+        assert_eq!(told(&flow(), &Catalogue::growing()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_bound_nowhere_is_named_unless_everything_is_callable() {
+        let catalogue = Catalogue::growing()
+            .with(Kind::Tool, "go")
+            .with(Kind::Tool, "spare")
+            .with(Kind::Prompt, "go")
+            .with(Kind::Resource, "note://rules");
+        assert_eq!(
+            told(&flow(), &catalogue),
+            [
+                "warning[bound-nowhere]: tool \"spare\" is bound nowhere, so nobody can use it",
+                "warning[bound-nowhere]: prompt \"go\" is bound nowhere, so nobody can use it",
+            ]
+        );
+        let open = Workflow::builder("open")
+            .always_everything()
+            .build()
+            .unwrap();
+        assert!(told(&open, &catalogue).is_empty());
+    }
+}

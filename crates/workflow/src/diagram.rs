@@ -1,0 +1,411 @@
+//! Draws a workflow, as text for Mermaid and for Graphviz.
+//!
+//! Every state and every binding is drawn, reachable or not. Names come from whoever wrote the
+//! file, so states are numbered and names appear only as escaped labels.
+
+use crate::{Artifact, Binding, Edge, Kind, Outcome, StateId, Workflow};
+use std::{
+    collections::HashMap,
+    fmt::{self, Write},
+};
+
+/// Draws a workflow as a Mermaid state diagram, with one state highlighted.
+///
+/// ```
+/// use interlock_workflow::{Workflow, mermaid};
+///
+/// let refund = Workflow::builder("refund")
+///     .state("new", |s| s.initial().tool("lookup_order", |t| t.success("found")))
+///     .state("found", |s| s.tool("refund", |t| t.success("paid").timeout("new")))
+///     .state("paid", |s| s.terminal())
+///     .build()?;
+/// assert_eq!(
+///     mermaid(&refund, None),
+///     "stateDiagram-v2
+///     state \"new\" as s0
+///     state \"found\" as s1
+///     state \"paid\" as s2
+///     [*] --> s0
+///     s0 --> s1 : lookup_order
+///     s1 --> s2 : refund
+///     s1 --> s0 : refund (timeout)
+///     s2 --> [*]
+/// "
+/// );
+/// # Ok::<(), interlock_workflow::Invalid>(())
+/// ```
+pub fn mermaid(workflow: &Workflow, highlight: Option<StateId>) -> String {
+    let mut out = String::new();
+    draw_mermaid(&mut out, &Drawing::of(workflow), highlight)
+        .expect("writing to a string cannot fail");
+    out
+}
+
+/// Draws a workflow as a Graphviz digraph, with one state highlighted.
+///
+/// ```
+/// use interlock_workflow::{Workflow, dot, end};
+///
+/// let hello = Workflow::builder("hello")
+///     .state("new", |s| s.initial().tool("greet", |t| t.success(end("done"))))
+///     .build()?;
+/// let drawn = dot(&hello, hello.state_id("new"));
+/// assert!(drawn.contains("s0 -> s1 [label=\"greet\"];"));
+/// # Ok::<(), interlock_workflow::Invalid>(())
+/// ```
+pub fn dot(workflow: &Workflow, highlight: Option<StateId>) -> String {
+    let mut out = String::new();
+    draw_dot(&mut out, &Drawing::of(workflow), highlight).expect("writing to a string cannot fail");
+    out
+}
+
+fn draw_mermaid(
+    out: &mut String,
+    drawing: &Drawing<'_>,
+    highlight: Option<StateId>,
+) -> fmt::Result {
+    let workflow = drawing.workflow;
+    writeln!(out, "stateDiagram-v2")?;
+    for state in workflow.states() {
+        let name = ForMermaid(workflow.state_name(state));
+        writeln!(out, "    state \"{name}\" as s{}", state.0)?;
+    }
+    writeln!(out, "    [*] --> s{}", workflow.initial().state.0)?;
+    for line in &drawing.lines {
+        write!(out, "    s{} --> ", line.from.0)?;
+        match line.to {
+            Tip::State(to) => write!(out, "s{}", to.0)?,
+            Tip::End => write!(out, "[*]")?,
+        }
+        writeln!(out, " : {}", ForMermaid(&line.label))?;
+    }
+    for state in drawing.ends() {
+        writeln!(out, "    s{} --> [*]", state.0)?;
+    }
+    if let Some(state) = highlight {
+        writeln!(out, "    classDef here stroke-width:4px,font-weight:bold")?;
+        writeln!(out, "    class s{} here", state.0)?;
+    }
+    Ok(())
+}
+
+fn draw_dot(out: &mut String, drawing: &Drawing<'_>, highlight: Option<StateId>) -> fmt::Result {
+    let workflow = drawing.workflow;
+    writeln!(out, "digraph \"{}\" {{", ForDot(workflow.name()))?;
+    writeln!(out, "    rankdir=LR;")?;
+    writeln!(out, "    node [shape=box, style=rounded];")?;
+    writeln!(out, "    start [shape=point];")?;
+    for state in workflow.states() {
+        let name = ForDot(workflow.state_name(state));
+        write!(out, "    s{} [label=\"{name}\"", state.0)?;
+        if drawing.is_end[state.index()] {
+            write!(out, ", peripheries=2")?;
+        }
+        if highlight == Some(state) {
+            write!(out, ", style=\"rounded,bold,filled\"")?;
+        }
+        writeln!(out, "];")?;
+    }
+    writeln!(out, "    start -> s{};", workflow.initial().state.0)?;
+    if drawing.lines.iter().any(|line| line.to == Tip::End) {
+        writeln!(out, "    end [shape=doublecircle, label=\"\", width=0.15];")?;
+    }
+    for line in &drawing.lines {
+        write!(out, "    s{} -> ", line.from.0)?;
+        match line.to {
+            Tip::State(to) => write!(out, "s{}", to.0)?,
+            Tip::End => write!(out, "end")?,
+        }
+        writeln!(out, " [label=\"{}\"];", ForDot(&line.label))?;
+    }
+    writeln!(out, "}}")
+}
+
+/// What both notations show.
+struct Drawing<'a> {
+    workflow: &'a Workflow,
+    /// By state: it can only be ended in, so it is drawn as an end and its edges as plain ones.
+    is_end: Vec<bool>,
+    lines: Vec<Line>,
+}
+
+/// One line between two states, for all the symbols that lead from one to the other.
+struct Line {
+    from: StateId,
+    to: Tip,
+    label: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Tip {
+    State(StateId),
+    /// The end mark itself, where the state can also be entered without ending.
+    End,
+}
+
+impl<'a> Drawing<'a> {
+    fn of(workflow: &'a Workflow) -> Self {
+        let mut drawing = Self {
+            workflow,
+            is_end: ends(workflow),
+            lines: Vec::new(),
+        };
+        for state in workflow.states() {
+            let mut places = HashMap::new();
+            for binding in workflow.bindings(state) {
+                let mut drawn = false;
+                for (outcome, edge) in binding.written() {
+                    drawing.add(&mut places, binding, outcome, edge);
+                    drawn = true;
+                }
+                if !drawn {
+                    let edge = binding.edge(Outcome::Success);
+                    drawing.add(&mut places, binding, Outcome::Success, edge);
+                }
+            }
+        }
+        drawing
+    }
+
+    fn add(
+        &mut self,
+        places: &mut HashMap<Tip, usize>,
+        binding: &Binding,
+        outcome: Outcome,
+        edge: Edge,
+    ) {
+        let to = if edge.terminal && !self.is_end[edge.to.index()] {
+            Tip::End
+        } else {
+            Tip::State(edge.to)
+        };
+        let Artifact { kind, name } = binding.artifact();
+        let mut text = match kind {
+            Kind::Tool => name.clone(),
+            Kind::Resource | Kind::Prompt => format!("{kind} {name}"),
+        };
+        if outcome != Outcome::Success {
+            text += &format!(" ({outcome})");
+        }
+        if to == Tip::End && edge.to != binding.state() {
+            // Cut, for any number of labels can name the same state.
+            let state = self.workflow.state_name(edge.to).chars().take(60);
+            text += &format!(" (in {})", state.collect::<String>());
+        }
+        let place = *places.entry(to).or_insert(self.lines.len());
+        match self.lines.get_mut(place) {
+            Some(line) => {
+                line.label += ", ";
+                line.label += &text;
+            }
+            None => self.lines.push(Line {
+                from: binding.state(),
+                to,
+                label: text,
+            }),
+        }
+    }
+
+    fn ends(&self) -> impl Iterator<Item = StateId> {
+        let states = self.workflow.states();
+        states.filter(|state| self.is_end[state.index()])
+    }
+}
+
+/// By state: whether it is marked as terminal or every edge that leads there is.
+fn ends(workflow: &Workflow) -> Vec<bool> {
+    let mut ended = vec![false; workflow.states().len()];
+    let mut entered = ended.clone();
+    entered[workflow.initial().state.index()] = true;
+    for state in workflow.states() {
+        ended[state.index()] |= workflow.state(state).is_terminal();
+        for binding in workflow.bindings(state) {
+            for (_, edge) in binding.written() {
+                if edge.terminal {
+                    ended[edge.to.index()] = true;
+                } else {
+                    entered[edge.to.index()] = true;
+                }
+            }
+        }
+    }
+    let both = ended.iter().zip(entered);
+    both.map(|(&ended, entered)| ended && !entered).collect()
+}
+
+/// A label in Mermaid: what is not plainly harmless becomes a character code, for a colon, a
+/// semicolon, a quotation mark or `%%` would end the label.
+struct ForMermaid<'a>(&'a str);
+
+impl fmt::Display for ForMermaid<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_empty() {
+            // A no-break space: an empty label is a syntax error.
+            return f.write_str("#160;");
+        }
+        for c in self.0.chars() {
+            if c.is_alphanumeric() || " _-./,()=+*@!?'".contains(c) {
+                f.write_char(c)?;
+            } else {
+                write!(f, "#{};", u32::from(c))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A label in Graphviz, inside quotation marks. A backslash would begin an escape such as `\N`.
+struct ForDot<'a>(&'a str);
+
+impl fmt::Display for ForDot<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for c in self.0.chars() {
+            match c {
+                '"' => f.write_str("\\\"")?,
+                '\\' => f.write_str("\\\\")?,
+                // An HTML entity would be decoded.
+                '&' => f.write_str("&amp;")?,
+                c if c.is_control() => f.write_char(' ')?,
+                c => f.write_char(c)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::end;
+
+    /// A door that ends the workflow where it also leads on, as in the reference's crossroads.
+    fn door() -> Workflow {
+        Workflow::builder("door")
+            .state("hall", |s| {
+                s.initial()
+                    .tool("left", |t| t.success("door"))
+                    .tool("right", |t| t.success("door").error("door"))
+                    .prompt("hint", |p| p)
+            })
+            .state("door", |s| {
+                s.tool("open", |t| t.success(end("door")).error("hall"))
+                    .resource("note://key", |r| r.success("door"))
+                    .tool("jump", |t| t.success(end("garden")))
+            })
+            .state("attic", |s| {
+                s.tool("fall", |t| t.success(end("door")).cancelled(end("garden")))
+            })
+            .build()
+            .unwrap()
+    }
+
+    #[test]
+    fn mermaid_groups_symbols_and_draws_everything() {
+        let door = door();
+        assert_eq!(
+            mermaid(&door, door.state_id("door")),
+            "stateDiagram-v2
+    state \"hall\" as s0
+    state \"door\" as s1
+    state \"attic\" as s2
+    state \"garden\" as s3
+    [*] --> s0
+    s0 --> s1 : left, right, right (error)
+    s0 --> s0 : prompt hint
+    s1 --> [*] : open
+    s1 --> s0 : open (error)
+    s1 --> s1 : resource note#58;//key
+    s1 --> s3 : jump
+    s2 --> [*] : fall (in door)
+    s2 --> s3 : fall (cancelled)
+    s3 --> [*]
+    classDef here stroke-width:4px,font-weight:bold
+    class s1 here
+"
+        );
+    }
+
+    #[test]
+    fn dot_draws_the_same() {
+        let door = door();
+        assert_eq!(
+            dot(&door, door.state_id("hall")),
+            "digraph \"door\" {
+    rankdir=LR;
+    node [shape=box, style=rounded];
+    start [shape=point];
+    s0 [label=\"hall\", style=\"rounded,bold,filled\"];
+    s1 [label=\"door\"];
+    s2 [label=\"attic\"];
+    s3 [label=\"garden\", peripheries=2];
+    start -> s0;
+    end [shape=doublecircle, label=\"\", width=0.15];
+    s0 -> s1 [label=\"left, right, right (error)\"];
+    s0 -> s0 [label=\"prompt hint\"];
+    s1 -> end [label=\"open\"];
+    s1 -> s0 [label=\"open (error)\"];
+    s1 -> s1 [label=\"resource note://key\"];
+    s1 -> s3 [label=\"jump\"];
+    s2 -> end [label=\"fall (in door)\"];
+    s2 -> s3 [label=\"fall (cancelled)\"];
+}
+"
+        );
+    }
+
+    #[test]
+    fn hostile_names_cannot_leave_their_label() {
+        let hostile = [
+            "",
+            "a\nb --> c",
+            "\"] ; s0 -> s1 [x=\"",
+            "x : y; z",
+            "%% gone",
+            "\\",
+            "\\N",
+            "#quot;",
+            "<script>&lt;",
+            "\u{202e}\u{0}\u{2028}",
+        ];
+        for name in hostile {
+            let flow = Workflow::builder(name)
+                .state(name, |s| s.initial().tool(name, |t| t.success(end(name))))
+                .build()
+                .unwrap();
+            let drawn = mermaid(&flow, None);
+            let lines: Vec<_> = drawn.lines().collect();
+            assert_eq!(lines.len(), 4, "{drawn}");
+            let label = ForMermaid(name).to_string();
+            assert_eq!(lines[1], format!("    state \"{label}\" as s0"));
+            assert_eq!(lines[3], format!("    s0 --> [*] : {label}"));
+            // The only special characters left are those of the codes themselves.
+            let rest = codes_removed(&label);
+            assert!(
+                !rest.contains(['"', ':', ';', '%', '#', '<', '>', '&', '\\']),
+                "{rest}"
+            );
+            assert!(
+                !rest.contains(|c: char| c.is_control() || !c.is_ascii()),
+                "{rest}"
+            );
+            assert!(!label.is_empty());
+
+            let drawn = dot(&flow, None);
+            assert_eq!(drawn.lines().count(), 9, "{drawn}");
+            let label = ForDot(name).to_string();
+            let unescaped = label.replace("\\\\", "").replace("\\\"", "");
+            assert!(!unescaped.contains(['"', '\\', '\n']), "{label}");
+        }
+    }
+
+    fn codes_removed(label: &str) -> String {
+        let mut parts = label.split('#');
+        let mut rest = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (code, after) = part.split_once(';').unwrap();
+            assert!(code.parse::<u32>().is_ok(), "{code}");
+            rest += after;
+        }
+        rest
+    }
+}

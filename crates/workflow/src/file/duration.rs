@@ -1,0 +1,93 @@
+//! Durations as people write them: `250ms`, `10s`, `5m`, `2h`, `1d`.
+
+use std::time::Duration;
+
+/// The longest duration a file may ask for.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Why a text is not a duration.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Fault {
+    #[error("has no unit")]
+    NoUnit,
+    #[error("is not a duration")]
+    Malformed,
+    #[error("is no time at all")]
+    Zero,
+    #[error("is longer than 365d")]
+    TooLong,
+}
+
+/// Reads a whole number followed by its unit.
+pub(super) fn parse(written: &str) -> Result<Duration, Fault> {
+    let digits = written.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = written.split_at(digits);
+    if number.is_empty() {
+        return Err(Fault::Malformed);
+    }
+    let milliseconds: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        "" => return Err(Fault::NoUnit),
+        _ => return Err(Fault::Malformed),
+    };
+    // Only digits are left, so a number that does not parse is one that does not fit.
+    let count: u64 = number.parse().map_err(|_| Fault::TooLong)?;
+    let whole = count.checked_mul(milliseconds).ok_or(Fault::TooLong)?;
+    match Duration::from_millis(whole) {
+        Duration::ZERO => Err(Fault::Zero),
+        long if long > LONGEST => Err(Fault::TooLong),
+        fitting => Ok(fitting),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_unit_is_read() {
+        let read: Vec<_> = ["250ms", "10s", "5m", "2h", "1d", "365d", "007s"]
+            .iter()
+            .map(|written| parse(written).map(|duration| duration.as_millis()))
+            .collect();
+        assert_eq!(
+            read,
+            [
+                Ok(250),
+                Ok(10_000),
+                Ok(300_000),
+                Ok(7_200_000),
+                Ok(86_400_000),
+                Ok(31_536_000_000),
+                Ok(7_000)
+            ]
+        );
+    }
+
+    #[test]
+    fn whatever_is_not_a_duration_says_why() {
+        for (written, fault) in [
+            ("", Fault::Malformed),
+            ("s", Fault::Malformed),
+            ("10 s", Fault::Malformed),
+            ("1.5s", Fault::Malformed),
+            ("-5s", Fault::Malformed),
+            ("+5s", Fault::Malformed),
+            ("5S", Fault::Malformed),
+            ("5m30s", Fault::Malformed),
+            ("٣s", Fault::Malformed),
+            ("30", Fault::NoUnit),
+            ("0s", Fault::Zero),
+            ("0ms", Fault::Zero),
+            ("366d", Fault::TooLong),
+            ("18446744073709551615d", Fault::TooLong),
+            ("99999999999999999999999s", Fault::TooLong),
+        ] {
+            assert_eq!(parse(written), Err(fault), "{written:?}");
+        }
+    }
+}

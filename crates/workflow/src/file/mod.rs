@@ -1,0 +1,191 @@
+//! The workflow file, in YAML or JSON.
+//!
+//! [`read`] takes the whole text and says everything that is wrong with it at once, each finding
+//! with its place: first what is wrong with the text (an unknown key, a bad duration), then what
+//! is wrong with the workflow that it describes. It reads nothing else: commands are not looked
+//! up and `${VAR}` is left as it stands.
+//!
+//! The text may come from anybody. It is bounded by [`MAX_BYTES`], [`MAX_DEPTH`] and
+//! [`MAX_NODES`], and aliases cannot make more of it than that.
+
+mod artifacts;
+mod document;
+mod duration;
+mod reader;
+mod report;
+mod states;
+mod template;
+mod tree;
+
+use crate::{Finding, Invalid, Settings, Workflow};
+use serde::Serialize;
+use std::time::Duration;
+use template::Piece;
+
+/// Longer files are refused before they are looked at.
+pub const MAX_BYTES: usize = 1_000_000;
+
+/// How many lists and maps may be inside each other.
+pub const MAX_DEPTH: usize = 64;
+
+/// How many values, lists and maps a file may hold.
+pub const MAX_NODES: usize = 100_000;
+
+/// Reads a workflow file.
+///
+/// On failure, and in [`File::warnings`], findings are sorted by their place in the text.
+///
+/// ```
+/// use interlock_workflow::file;
+///
+/// let file = file::read(b"
+/// interlock: 1
+/// name: refund
+/// tools:
+///   lookup: { description: Find an order, command: [./lookup.sh] }
+///   refund: { description: Pay it back, command: [./refund.sh], timeout: 10s }
+/// states:
+///   new: { initial: true, tools: { lookup: found } }
+///   found: { tools: { refund: { success: paid, error: found } } }
+///   paid: { terminal: true }
+/// ")?;
+/// assert_eq!(file.tools[1].command, ["./refund.sh"]);
+/// assert!(file.workflow.is_some());
+///
+/// let invalid = file::read(b"interlock: 1\nname: x\nstats: {}\n").unwrap_err();
+/// assert_eq!(
+///     invalid.findings[0].to_string(),
+///     "3:1: error[unknown-key]: the file has no key `stats`"
+/// );
+/// # Ok::<(), interlock_workflow::Invalid>(())
+/// ```
+pub fn read(text: &[u8]) -> Result<File, Invalid> {
+    document::read(text)
+}
+
+/// What a workflow file says.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// What the server is called.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The workflow; a file without `states` has none and gates nothing.
+    pub workflow: Option<Workflow>,
+    /// How it is served.
+    pub settings: Settings,
+    /// The tools that are commands, in the order in which they were written.
+    pub tools: Vec<CommandTool>,
+    /// The resources that are texts, in the order in which they were written.
+    pub resources: Vec<StaticResource>,
+    /// The prompts, in the order in which they were written.
+    pub prompts: Vec<PromptText>,
+    /// What somebody should look at, though the file can be served.
+    pub warnings: Vec<Finding>,
+}
+
+/// A tool that is a command: its arguments come as JSON on standard input.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CommandTool {
+    /// Its name.
+    pub name: String,
+    /// Its name for people.
+    pub title: Option<String>,
+    /// What it does.
+    pub description: String,
+    /// The JSON schema of its arguments, which are an object.
+    pub input: serde_json::Value,
+    /// The JSON schema of its structured result.
+    pub output: Option<serde_json::Value>,
+    /// The program and its arguments: never empty.
+    pub command: Vec<String>,
+    /// How long it may run, if that differs from the settings.
+    pub timeout: Option<Duration>,
+    /// What it says about its behaviour.
+    pub annotations: Option<Annotations>,
+}
+
+/// What a tool says about its behaviour, in the words of MCP, which is also how it serialises.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Annotations {
+    /// Its name for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// It changes nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read_only_hint: Option<bool>,
+    /// What it changes may be lost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub destructive_hint: Option<bool>,
+    /// Calling it again with the same arguments changes nothing more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotent_hint: Option<bool>,
+    /// It deals with the world outside.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_world_hint: Option<bool>,
+}
+
+/// A resource that is a text in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StaticResource {
+    /// Where clients find it.
+    pub uri: String,
+    /// Its name for people.
+    pub name: Option<String>,
+    /// What it is.
+    pub description: Option<String>,
+    /// The type of its text.
+    pub mime_type: Option<String>,
+    /// What it holds.
+    pub text: String,
+}
+
+/// A prompt that is a text in the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptText {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// What `{{…}}` in its text can stand for.
+    pub arguments: Vec<PromptArgument>,
+    /// What it says; every `{{name}}` in it names one of the arguments.
+    pub text: String,
+}
+
+/// An argument of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// What it is.
+    pub description: Option<String>,
+    /// The prompt cannot be had without it.
+    pub required: bool,
+}
+
+impl PromptText {
+    /// The text with its arguments filled in; those that are not given become nothing.
+    ///
+    /// What is filled in is not looked at again, so an argument cannot bring in another one.
+    ///
+    /// ```
+    /// let prompt = interlock_workflow::file::PromptText {
+    ///     name: "apologise".into(),
+    ///     description: None,
+    ///     arguments: vec![],
+    ///     text: "Write to {{who}}.".into(),
+    /// };
+    /// assert_eq!(prompt.fill(|_| Some("{{who}}")), "Write to {{who}}.");
+    /// assert_eq!(prompt.fill(|_| None), "Write to .");
+    /// ```
+    pub fn fill<'a>(&self, argument: impl Fn(&str) -> Option<&'a str>) -> String {
+        template::pieces(&self.text)
+            .map(|piece| match piece {
+                Piece::Literal(text) => text,
+                Piece::Slot { name, .. } => argument(name).unwrap_or_default(),
+            })
+            .collect()
+    }
+}

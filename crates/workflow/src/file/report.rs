@@ -1,0 +1,242 @@
+//! What can be wrong with a file as a text, and the list that findings are collected in.
+
+use super::{MAX_BYTES, MAX_DEPTH, MAX_NODES, duration};
+use crate::{Finding, Invalid, Problem, Severity, Span};
+
+/// What can be wrong with a file as a text, before its workflow is judged. All are errors.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum FileProblem {
+    #[error("the file has {bytes} bytes, more than the {MAX_BYTES} that are read")]
+    TooLarge { bytes: usize },
+    #[error("the file is not UTF-8 text")]
+    NotUtf8,
+    #[error("the file is empty")]
+    Empty,
+    #[error("{message}")]
+    Syntax {
+        message: String,
+        help: Option<&'static str>,
+    },
+    #[error("lists and maps are nested more than {MAX_DEPTH} deep")]
+    TooDeep,
+    #[error("the file holds more than {MAX_NODES} values")]
+    TooMany,
+    #[error("aliases copy more text than a file may hold")]
+    AliasBomb,
+    #[error("an alias stands inside the value that it repeats")]
+    AliasLoop,
+    #[error("a second document begins here, where a file holds one")]
+    SecondDocument,
+    #[error("a tag is of no use here")]
+    Tag,
+    #[error("merge keys are not supported")]
+    MergeKey,
+    #[error("a workflow file is a map, not {found}")]
+    NotAMap { found: &'static str },
+    #[error("a key must be text")]
+    KeyNotText,
+    #[error("`{}` is given twice", shown(key))]
+    DuplicateKey { key: String },
+    #[error("{place} has no key `{}`", shown(key))]
+    UnknownKey {
+        key: String,
+        place: &'static str,
+        help: Option<String>,
+    },
+    #[error("{place} needs the key `{key}`")]
+    MissingKey {
+        key: &'static str,
+        place: &'static str,
+    },
+    #[error("`{key}` is not supported yet: {reason}")]
+    NotYet { key: String, reason: &'static str },
+    #[error("`{}` must be {wanted}, not {found}", shown(key))]
+    WrongType {
+        key: String,
+        wanted: &'static str,
+        found: &'static str,
+    },
+    #[error("`{key}` must be {wanted}, not `{}`", shown(written))]
+    BadValue {
+        key: &'static str,
+        wanted: String,
+        written: String,
+    },
+    #[error("`command` names no program")]
+    NoProgram,
+    #[error("`{}` {fault}", shown(written))]
+    BadDuration {
+        written: String,
+        fault: duration::Fault,
+    },
+    #[error("`{}` cannot be the name of {place}: {rule}", shown(name))]
+    BadName {
+        name: String,
+        place: &'static str,
+        rule: &'static str,
+    },
+    #[error("`{}` is listed twice", shown(name))]
+    ListedTwice { name: String },
+    #[error("this file has no tool, resource or prompt `{}`", shown(name))]
+    UnknownName { name: String, help: Option<String> },
+    #[error("the prompt has no argument `{}`", shown(name))]
+    UnknownArgument { name: String, help: Option<String> },
+    #[error("there are more findings than the {MAX_FINDINGS} shown")]
+    More,
+}
+
+impl From<FileProblem> for Problem {
+    fn from(problem: FileProblem) -> Self {
+        Self::File {
+            code: problem.code(),
+            message: problem.to_string(),
+            help: problem.help(),
+        }
+    }
+}
+
+impl FileProblem {
+    fn code(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too-large",
+            Self::NotUtf8 => "not-utf8",
+            Self::Empty => "empty-file",
+            Self::Syntax { .. } => "syntax",
+            Self::TooDeep => "too-deep",
+            Self::TooMany => "too-many-values",
+            Self::AliasBomb => "alias-bomb",
+            Self::AliasLoop => "alias-loop",
+            Self::SecondDocument => "second-document",
+            Self::Tag => "tag",
+            Self::MergeKey => "merge-key",
+            Self::KeyNotText => "key-not-text",
+            Self::DuplicateKey { .. } => "duplicate-key",
+            Self::UnknownKey { .. } => "unknown-key",
+            Self::MissingKey { .. } => "missing-key",
+            Self::NotYet { .. } => "not-supported-yet",
+            Self::WrongType { .. } | Self::NotAMap { .. } => "wrong-type",
+            Self::BadValue { .. } => "bad-value",
+            Self::NoProgram => "no-program",
+            Self::BadDuration { .. } => "bad-duration",
+            Self::BadName { .. } => "bad-name",
+            Self::ListedTwice { .. } => "listed-twice",
+            Self::UnknownName { .. } => "unknown-name",
+            Self::UnknownArgument { .. } => "unknown-argument",
+            Self::More => "more-findings",
+        }
+    }
+
+    fn help(&self) -> Option<String> {
+        match self {
+            Self::Syntax { help, .. } => help.map(str::to_owned),
+            Self::UnknownKey { help, .. }
+            | Self::UnknownName { help, .. }
+            | Self::UnknownArgument { help, .. } => help.clone(),
+            Self::Empty | Self::NotAMap { .. } => {
+                Some("a workflow file begins with `interlock: 1`".into())
+            }
+            Self::Tag => Some("put the value in quotes if it is text".into()),
+            Self::MergeKey => Some("write the keys out, or alias a whole value".into()),
+            Self::BadDuration { written, fault } => Some(match fault {
+                duration::Fault::NoUnit => format!("write `{}s` for seconds", shown(written)),
+                duration::Fault::Malformed | duration::Fault::Zero | duration::Fault::TooLong => {
+                    "a whole number and its unit, such as 250ms, 10s, 5m, 2h or 1d".into()
+                }
+            }),
+            Self::TooLarge { .. }
+            | Self::NotUtf8
+            | Self::TooDeep
+            | Self::TooMany
+            | Self::AliasBomb
+            | Self::AliasLoop
+            | Self::SecondDocument
+            | Self::KeyNotText
+            | Self::DuplicateKey { .. }
+            | Self::MissingKey { .. }
+            | Self::NotYet { .. }
+            | Self::WrongType { .. }
+            | Self::BadValue { .. }
+            | Self::NoProgram
+            | Self::BadName { .. }
+            | Self::ListedTwice { .. }
+            | Self::More => None,
+        }
+    }
+}
+
+/// More findings than this help nobody, and each may cost a search for what was meant.
+const MAX_FINDINGS: usize = 100;
+
+/// Collects findings in whatever order they come.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    list: Vec<Finding>,
+}
+
+impl Findings {
+    /// Adds something that is wrong with the text.
+    pub(super) fn error(&mut self, span: Span, problem: FileProblem) {
+        let problem = match self.list.len() {
+            ..MAX_FINDINGS => problem,
+            MAX_FINDINGS => FileProblem::More,
+            _ => return,
+        };
+        self.list.push(Finding {
+            problem: problem.into(),
+            span: Some(span),
+        });
+    }
+
+    /// Adds what was found when the workflow was judged.
+    pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
+        self.list.extend(findings);
+    }
+
+    /// How many there are so far.
+    pub(super) fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// No more errors are added, so nothing more need be worked out for them.
+    pub(super) fn is_full(&self) -> bool {
+        self.list.len() > MAX_FINDINGS
+    }
+
+    /// The warnings if there are no errors, or else everything; sorted by position.
+    pub(super) fn judge(self) -> Result<Vec<Finding>, Invalid> {
+        let failed = self
+            .list
+            .iter()
+            .any(|found| found.severity() == Severity::Error);
+        let sorted = Invalid::from(self);
+        if failed {
+            Err(sorted)
+        } else {
+            Ok(sorted.findings)
+        }
+    }
+}
+
+impl From<Findings> for Invalid {
+    fn from(Findings { list: mut findings }: Findings) -> Self {
+        findings.sort_by_key(|found| (found.span.map(|at| at.start), found.problem.code()));
+        // A value that is repeated by an alias is read, and found wanting, once per alias.
+        findings.dedup();
+        Self { findings }
+    }
+}
+
+/// A text from the file as it can be shown to a person: on one line, not too long, and with
+/// nothing in it that a terminal would obey.
+pub(super) fn shown(text: &str) -> String {
+    const LONGEST: usize = 64;
+    let mut shown: String = text
+        .chars()
+        .take(LONGEST)
+        .flat_map(char::escape_debug)
+        .collect();
+    if text.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
+}

@@ -1,0 +1,175 @@
+//! A number that is the same for the same automaton, anywhere.
+
+use crate::{Artifact, Finish, Outcome, Workflow, workflow::Binding};
+use std::fmt;
+
+/// A hash of a definition, by which a stored instance knows its own workflow again.
+///
+/// ```
+/// use interlock_workflow::Fingerprint;
+///
+/// assert_eq!(Fingerprint(0xab).to_string(), "00000000000000ab");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint(pub u64);
+
+/// Sixteen hexadecimal digits.
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+/// Hashes a canonical text of the workflow: sorted by name, every field preceded by its length.
+pub(crate) fn of(workflow: &Workflow) -> Fingerprint {
+    let mut hash = Fnv::new();
+    hash.text("interlock-workflow 1");
+    hash.text(workflow.name());
+    hash.text(match workflow.settings().finish {
+        Finish::Restart => "restart",
+        Finish::Stay => "stay",
+    });
+    hash.text(workflow.state_name(workflow.initial().state));
+
+    let mut states: Vec<_> = workflow.states().collect();
+    states.sort_unstable_by_key(|&state| workflow.state_name(state));
+    hash.number(states.len());
+    for state in states {
+        let mut bindings: Vec<_> = workflow.bindings(state).iter().collect();
+        bindings.sort_unstable_by_key(|binding| binding.artifact());
+        hash.text(workflow.state_name(state));
+        hash.number(bindings.len());
+        for binding in bindings {
+            put_binding(&mut hash, workflow, binding);
+        }
+    }
+
+    let mut always: Vec<_> = workflow
+        .always
+        .iter()
+        .flatten()
+        .map(|&id| (workflow.symbols[id].kind, &*workflow.symbols[id].name))
+        .collect();
+    always.sort_unstable();
+    hash.number(always.len());
+    for (kind, name) in always {
+        hash.text(&kind.to_string());
+        hash.text(name);
+    }
+    hash.number(usize::from(workflow.always_everything()));
+    Fingerprint(hash.0)
+}
+
+fn put_binding(hash: &mut Fnv, workflow: &Workflow, binding: &Binding) {
+    let Artifact { kind, name } = binding.artifact();
+    hash.text(&kind.to_string());
+    hash.text(name);
+    for outcome in Outcome::ALL {
+        let edge = binding.edge(outcome);
+        hash.text(workflow.state_name(edge.to));
+        hash.number(usize::from(edge.terminal));
+    }
+}
+
+/// FNV-1a with 64 bits.
+struct Fnv(u64);
+
+impl Fnv {
+    fn new() -> Self {
+        Self(0xcbf2_9ce4_8422_2325)
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len());
+        self.bytes(text.as_bytes());
+    }
+
+    /// Eight bytes wherever it runs, however wide `usize` is there.
+    fn number(&mut self, number: usize) {
+        self.bytes(&(number as u64).to_le_bytes());
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Builder, Settings, end};
+    use std::time::Duration;
+
+    fn two() -> Builder {
+        Workflow::builder("two")
+            .state("a", |s| {
+                s.initial()
+                    .tool("go", |t| t.success("b"))
+                    .tool("stop", |t| t.success(end("b")))
+            })
+            .state("b", |s| s.tool("back", |t| t.success("a")))
+    }
+
+    fn print(builder: Builder) -> Fingerprint {
+        builder.build().unwrap().fingerprint()
+    }
+
+    #[test]
+    fn the_number_of_a_definition_never_changes() {
+        // Stored instances carry it, so a different number here abandons them.
+        assert_eq!(print(two()).to_string(), "c2203d00d911d510");
+    }
+
+    #[test]
+    fn the_published_vectors_of_fnv_hold() {
+        let hash = |text: &str| {
+            let mut hash = Fnv::new();
+            hash.bytes(text.as_bytes());
+            hash.0
+        };
+        assert_eq!(hash(""), 0xcbf2_9ce4_8422_2325);
+        assert_eq!(hash("a"), 0xaf63_dc4c_8601_ec8c);
+        assert_eq!(hash("foobar"), 0x8594_4171_f739_67e8);
+    }
+
+    #[test]
+    fn what_does_not_move_an_instance_does_not_count() {
+        let other = Workflow::builder("two")
+            .description("the same, told differently")
+            .settings(Settings {
+                tool_timeout: Duration::from_secs(1),
+                ..Settings::default()
+            })
+            .state("b", |s| s.tool("back", |t| t.success("a").error("b")))
+            .state("a", |s| {
+                s.initial()
+                    .tool("stop", |t| t.success(end("b").effect("mail")))
+                    .tool("go", |t| t.success("b").deadline(Duration::from_secs(1)))
+            });
+        assert_eq!(print(other), print(two()));
+    }
+
+    #[test]
+    fn what_moves_an_instance_counts() {
+        let plain = print(two());
+        let stay = Settings {
+            finish: Finish::Stay,
+            ..Settings::default()
+        };
+        let variants = [
+            print(two().settings(stay)),
+            print(two().always_tool("search")),
+            print(two().always_prompt("search")),
+            print(two().always_everything()),
+            print(two().state("a", |s| s.tool("go", |t| t.error("b")))),
+            print(two().state("b", |s| s.tool("stop", |t| t.success("b")))),
+            print(two().state("c", |s| s)),
+        ];
+        for (n, variant) in variants.iter().enumerate() {
+            assert_ne!(*variant, plain);
+            assert!(!variants[..n].contains(variant));
+        }
+    }
+}

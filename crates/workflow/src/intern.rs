@@ -1,0 +1,139 @@
+//! Small numbers for states, artifacts and lists, so that the gate never compares names.
+
+use crate::{Artifact, Kind, Span, StateId};
+use std::{collections::HashMap, sync::Arc};
+
+/// One of the different lists that a [`Workflow`](crate::Workflow) can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ListId(u32);
+
+impl ListId {
+    /// The number as a place in a table of [`list_count`](crate::Workflow::list_count) places.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// The list of one kind that holds only what is always callable.
+    pub(crate) fn empty(kind: Kind) -> Self {
+        Self(narrow(kind.index()))
+    }
+}
+
+/// Gives equal lists of one kind the same number. Those without own content have the first three.
+#[derive(Clone, Debug)]
+pub(crate) struct Lists {
+    all: Vec<Box<[SymbolId]>>,
+    ids: HashMap<Box<[SymbolId]>, ListId>,
+}
+
+impl Default for Lists {
+    fn default() -> Self {
+        Self {
+            all: vec![Box::default(); Kind::ALL.len()],
+            ids: HashMap::new(),
+        }
+    }
+}
+
+impl Lists {
+    /// Symbols know their kind, so only empty lists of two kinds can look alike.
+    pub(crate) fn intern(&mut self, kind: Kind, own: Vec<SymbolId>) -> ListId {
+        if own.is_empty() {
+            return ListId::empty(kind);
+        }
+        let own = own.into_boxed_slice();
+        *self.ids.entry(own).or_insert_with_key(|own| {
+            self.all.push(own.clone());
+            ListId(narrow(self.all.len() - 1))
+        })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(crate) fn of(&self, id: ListId) -> &[SymbolId] {
+        &self.all[id.0 as usize]
+    }
+}
+
+impl StateId {
+    pub(crate) fn at(index: usize) -> Self {
+        Self(narrow(index))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One of the artifacts that a workflow names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct SymbolId(u32);
+
+#[derive(Clone, Debug)]
+pub(crate) struct Symbol {
+    pub(crate) kind: Kind,
+    pub(crate) name: Arc<str>,
+    /// Where it is named first.
+    pub(crate) span: Option<Span>,
+    pub(crate) role: Role,
+}
+
+/// How a workflow uses an artifact. It cannot do both: `always` never moves, a binding may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Always,
+    Bound,
+}
+
+/// Every artifact that a workflow names, once, in the order in which it is named first.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Symbols {
+    all: Vec<Symbol>,
+    ids: [HashMap<Arc<str>, SymbolId>; 3],
+}
+
+impl Symbols {
+    /// The number of an artifact, which is added if it is new.
+    pub(crate) fn intern(
+        &mut self,
+        artifact: &Artifact,
+        span: Option<Span>,
+        role: Role,
+    ) -> SymbolId {
+        if let Some(id) = self.find(artifact.kind, &artifact.name) {
+            return id;
+        }
+        let id = SymbolId(narrow(self.all.len()));
+        let name: Arc<str> = artifact.name.as_str().into();
+        self.ids[artifact.kind.index()].insert(name.clone(), id);
+        self.all.push(Symbol {
+            kind: artifact.kind,
+            name,
+            span,
+            role,
+        });
+        id
+    }
+
+    pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<SymbolId> {
+        self.ids[kind.index()].get(name).copied()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {
+        self.all.iter()
+    }
+}
+
+impl std::ops::Index<SymbolId> for Symbols {
+    type Output = Symbol;
+
+    fn index(&self, id: SymbolId) -> &Symbol {
+        &self.all[id.0 as usize]
+    }
+}
+
+fn narrow(index: usize) -> u32 {
+    u32::try_from(index).expect("four thousand million names do not fit into memory")
+}

@@ -1,0 +1,184 @@
+//! The words a workflow is made of.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, time::Duration};
+
+/// What kind of thing a client can ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// `tools/call`.
+    Tool,
+    /// `resources/read`; the name is the URI.
+    Resource,
+    /// `prompts/get`.
+    Prompt,
+}
+
+impl Kind {
+    /// All three, in the order in which lists are kept.
+    pub const ALL: [Self; 3] = [Self::Tool, Self::Resource, Self::Prompt];
+
+    /// Its place in [`ALL`](Self::ALL).
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::Prompt => "prompt",
+        })
+    }
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It did what it was asked.
+    Success,
+    /// It said that it failed; a tool result with `isError` counts.
+    Error,
+    /// Its deadline passed while it ran.
+    Timeout,
+    /// The client took the call back and the handler had not started, or stopped and said so.
+    Cancelled,
+    /// It was torn down, so what it did is not known.
+    Unknown,
+}
+
+impl Outcome {
+    /// All five.
+    pub const ALL: [Self; 5] = [
+        Self::Success,
+        Self::Error,
+        Self::Timeout,
+        Self::Cancelled,
+        Self::Unknown,
+    ];
+
+    /// Its place in [`ALL`](Self::ALL).
+    pub(crate) fn index(self) -> usize {
+        self as usize
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Success => "success",
+            Self::Error => "error",
+            Self::Timeout => "timeout",
+            Self::Cancelled => "cancelled",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// A tool, resource or prompt by name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Artifact {
+    /// Which kind of thing it is.
+    pub kind: Kind,
+    /// Its name; for a resource, its URI.
+    pub name: String,
+}
+
+impl Artifact {
+    /// The artifact of this kind and name.
+    pub fn new(kind: Kind, name: impl Into<String>) -> Self {
+        Self {
+            kind,
+            name: name.into(),
+        }
+    }
+}
+
+/// Its kind and its name in quotation marks, with what could garble a terminal escaped.
+impl fmt::Display for Artifact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.kind, self.name)
+    }
+}
+
+/// A state of one particular [`Workflow`](crate::Workflow).
+///
+/// It is an index: with another workflow it means another state, or none at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct StateId(pub(crate) u32);
+
+/// Where an instance stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// The state it is in.
+    pub state: StateId,
+    /// It took a terminal edge and, by `finish: stay`, goes nowhere from here.
+    pub finished: bool,
+}
+
+/// How the workflow is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Who shares an instance.
+    pub scope: Scope,
+    /// What happens to a call that comes while another one holds the instance.
+    pub busy: Busy,
+    /// Whether lists follow the state.
+    pub visibility: Visibility,
+    /// What happens after a terminal edge.
+    pub finish: Finish,
+    /// How long a tool may run unless it or its binding says otherwise.
+    pub tool_timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            scope: Scope::Session,
+            busy: Busy::Wait,
+            visibility: Visibility::Dynamic,
+            finish: Finish::Restart,
+            tool_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// Who shares an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// Each session, or the stdio process, has its own.
+    Session,
+    /// Everybody shares one.
+    Global,
+}
+
+/// What happens to a call that comes while another one holds the instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    /// It waits its turn.
+    Wait,
+    /// It is refused.
+    Refuse,
+}
+
+/// Whether lists follow the state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Visibility {
+    /// Lists hold what is callable now.
+    Dynamic,
+    /// Lists hold everything; the gate still refuses.
+    Static,
+}
+
+/// What happens after a terminal edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Finish {
+    /// The instance begins again at the initial state.
+    Restart,
+    /// The instance stays finished.
+    Stay,
+}

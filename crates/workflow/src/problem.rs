@@ -1,0 +1,407 @@
+//! What can be wrong with a workflow, said to the person who wrote it.
+
+use crate::{Artifact, Outcome, Span, Target};
+use std::{fmt, sync::Arc};
+
+/// Whether a finding stands in the way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Severity {
+    /// The workflow can be served; somebody should look.
+    Warning,
+    /// The workflow cannot be served.
+    Error,
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Warning => "warning",
+            Self::Error => "error",
+        })
+    }
+}
+
+/// A [`Problem`] and the place it was found at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What is wrong.
+    pub problem: Problem,
+    /// Where it stands in the file, if it came from one.
+    pub span: Option<Span>,
+}
+
+impl Finding {
+    /// Whether it stands in the way.
+    pub fn severity(&self) -> Severity {
+        self.problem.severity()
+    }
+}
+
+/// `line:column: severity[code]: message`, without the place where there is none.
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(span) = self.span {
+            write!(f, "{}:{}: ", span.line, span.column)?;
+        }
+        let (severity, code) = (self.severity(), self.problem.code());
+        write!(f, "{severity}[{code}]: {}", self.problem)
+    }
+}
+
+/// Why a draft is not a workflow: all its findings, warnings included.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// At least one of them is an error.
+    pub findings: Vec<Finding>,
+}
+
+impl Invalid {
+    /// The findings that stand in the way.
+    pub fn errors(&self) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(|finding| finding.severity() == Severity::Error)
+    }
+}
+
+/// One line for each finding, and one for its help.
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the workflow is not valid")?;
+        for finding in &self.findings {
+            write!(f, "\n{finding}")?;
+            if let Some(help) = finding.problem.help() {
+                write!(f, "\n  help: {help}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Invalid {}
+
+/// What is wrong with a workflow.
+///
+/// Names of states are shared: one state may be named by as many findings as it has edges.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Problem {
+    /// The file could not be understood far enough to see a workflow in it.
+    #[error("{message}")]
+    File {
+        /// Kebab-case, chosen by the reader.
+        code: &'static str,
+        /// What is wrong.
+        message: String,
+        /// What to do about it.
+        help: Option<String>,
+    },
+    /// There is nothing to be in.
+    #[error("the workflow has no states")]
+    NoStates,
+    /// Nothing says where instances start.
+    #[error("no state is marked initial")]
+    NoInitialState,
+    /// Several states claim to be the start.
+    #[error("several states are marked initial: {}", quoted(states))]
+    SeveralInitialStates {
+        /// All of them, as written.
+        states: Vec<Arc<str>>,
+    },
+    /// One file defines a state twice.
+    #[error("state {state:?} is defined twice")]
+    DuplicateState {
+        /// Its name.
+        state: Arc<str>,
+    },
+    /// An edge leads to a state that the file does not define.
+    #[error("{outcome} of {artifact} in state {state:?} leads to {target:?}, which is not defined")]
+    UnknownTarget {
+        /// Where the edge begins.
+        state: Arc<str>,
+        /// The artifact it belongs to.
+        artifact: Artifact,
+        /// The outcome that takes it.
+        outcome: Outcome,
+        /// The name nobody defined.
+        target: String,
+        /// A state with a similar name.
+        nearest: Option<String>,
+    },
+    /// One symbol has two edges that differ.
+    #[error("{outcome} of {artifact} in state {state:?} leads to both {first} and {second}")]
+    TwoEdges {
+        /// Where the edges begin.
+        state: Arc<str>,
+        /// The artifact they belong to.
+        artifact: Artifact,
+        /// The outcome that would have to take both.
+        outcome: Outcome,
+        /// The target that was written first.
+        first: Target,
+        /// The one that differs from it.
+        second: Target,
+    },
+    /// One artifact is callable in every state without moving it, and bound in a state besides.
+    #[error("{artifact} is always callable, yet a state binds it too")]
+    BoundAndAlways {
+        /// The artifact.
+        artifact: Artifact,
+    },
+    /// The workflow names something that cannot exist.
+    #[error("there is no {artifact}")]
+    UnknownArtifact {
+        /// What is named.
+        artifact: Artifact,
+        /// One of the same kind with a similar name.
+        nearest: Option<String>,
+    },
+    /// No run of the workflow can ever end.
+    #[error("no end can be reached from the initial state {initial:?}")]
+    NoReachableEnd {
+        /// Where instances start.
+        initial: Arc<str>,
+    },
+    /// No run of the workflow ever comes here.
+    #[error("state {state:?} cannot be reached")]
+    UnreachableState {
+        /// Its name.
+        state: Arc<str>,
+    },
+    /// A run that comes here never ends: it is stuck, or goes round for ever.
+    #[error("no end can be reached from state {state:?}")]
+    Trap {
+        /// Its name.
+        state: Arc<str>,
+    },
+    /// The run is over when it comes here, so nothing bound here can be called.
+    #[error("state {state:?} is entered only by edges that end the workflow, yet has bindings")]
+    BindingsAfterEnd {
+        /// Its name.
+        state: Arc<str>,
+    },
+    /// A binding does not say where any outcome leads.
+    #[error("{artifact} in state {state:?} gives no outcome")]
+    NoOutcome {
+        /// Where it is bound.
+        state: Arc<str>,
+        /// What is bound.
+        artifact: Artifact,
+    },
+    /// The server has something that the workflow never lets anybody use.
+    #[error("{artifact} is bound nowhere, so nobody can use it")]
+    BoundNowhere {
+        /// What is registered.
+        artifact: Artifact,
+    },
+    /// The workflow names something that is not there, but may still come.
+    #[error("there is no {artifact} yet")]
+    NotThereYet {
+        /// What is named.
+        artifact: Artifact,
+        /// One of the same kind with a similar name.
+        nearest: Option<String>,
+    },
+}
+
+impl Problem {
+    /// A short name that does not change with the wording.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::File { code, .. } => code,
+            Self::NoStates => "no-states",
+            Self::NoInitialState => "no-initial-state",
+            Self::SeveralInitialStates { .. } => "several-initial-states",
+            Self::DuplicateState { .. } => "duplicate-state",
+            Self::UnknownTarget { .. } => "unknown-target",
+            Self::TwoEdges { .. } => "two-edges",
+            Self::BoundAndAlways { .. } => "bound-and-always",
+            Self::UnknownArtifact { .. } => "unknown-artifact",
+            Self::NoReachableEnd { .. } => "no-reachable-end",
+            Self::UnreachableState { .. } => "unreachable-state",
+            Self::Trap { .. } => "trap",
+            Self::BindingsAfterEnd { .. } => "bindings-after-end",
+            Self::NoOutcome { .. } => "no-outcome",
+            Self::BoundNowhere { .. } => "bound-nowhere",
+            Self::NotThereYet { .. } => "not-there-yet",
+        }
+    }
+
+    /// Whether it stands in the way.
+    pub fn severity(&self) -> Severity {
+        match self {
+            Self::File { .. }
+            | Self::NoStates
+            | Self::NoInitialState
+            | Self::SeveralInitialStates { .. }
+            | Self::DuplicateState { .. }
+            | Self::UnknownTarget { .. }
+            | Self::TwoEdges { .. }
+            | Self::BoundAndAlways { .. }
+            | Self::UnknownArtifact { .. }
+            | Self::NoReachableEnd { .. } => Severity::Error,
+            Self::UnreachableState { .. }
+            | Self::Trap { .. }
+            | Self::BindingsAfterEnd { .. }
+            | Self::NoOutcome { .. }
+            | Self::BoundNowhere { .. }
+            | Self::NotThereYet { .. } => Severity::Warning,
+        }
+    }
+
+    /// What to do about it, where that is not plain from the message.
+    pub fn help(&self) -> Option<String> {
+        let text = match self {
+            Self::File { help, .. } => return help.clone(),
+            Self::UnknownTarget { nearest, .. }
+            | Self::UnknownArtifact { nearest, .. }
+            | Self::NotThereYet { nearest, .. } => {
+                return nearest
+                    .as_ref()
+                    .map(|name| format!("did you mean {name:?}?"));
+            }
+            Self::DuplicateState { .. } => return None,
+            Self::NoStates => "define a state, or make everything callable always",
+            Self::NoInitialState => "mark the state in which instances start as initial",
+            Self::SeveralInitialStates { .. } => "leave the mark on one of them",
+            Self::TwoEdges { .. } => "a symbol leads to one state: remove one of the two",
+            Self::BoundAndAlways { .. } => {
+                "what is always callable never moves the workflow: remove one of the two"
+            }
+            Self::NoReachableEnd { .. } => "mark a state or an edge on the way as terminal",
+            Self::UnreachableState { .. } => "lead an edge to it, or remove it",
+            Self::Trap { .. } => "lead an edge from it towards an end",
+            Self::BindingsAfterEnd { .. } => {
+                "lead an edge to it that is not terminal, or remove what is bound there"
+            }
+            Self::NoOutcome { .. } => "say where success leads, even if that is the same state",
+            Self::BoundNowhere { .. } => "bind it in a state, or make it callable always",
+        };
+        Some(text.to_owned())
+    }
+}
+
+fn quoted(names: &[Arc<str>]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
+    names.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, end, to};
+
+    fn all() -> Vec<Problem> {
+        let state: Arc<str> = "s".into();
+        let artifact = Artifact::new(Kind::Tool, "t");
+        let nearest = Some("near".to_owned());
+        vec![
+            Problem::File {
+                code: "syntax",
+                message: "bad".to_owned(),
+                help: None,
+            },
+            Problem::NoStates,
+            Problem::NoInitialState,
+            Problem::SeveralInitialStates {
+                states: vec![state.clone(), "u".into()],
+            },
+            Problem::DuplicateState {
+                state: state.clone(),
+            },
+            Problem::UnknownTarget {
+                state: state.clone(),
+                artifact: artifact.clone(),
+                outcome: Outcome::Timeout,
+                target: "x".to_owned(),
+                nearest: nearest.clone(),
+            },
+            Problem::TwoEdges {
+                state: state.clone(),
+                artifact: artifact.clone(),
+                outcome: Outcome::Unknown,
+                first: to("x"),
+                second: end("y"),
+            },
+            Problem::BoundAndAlways {
+                artifact: artifact.clone(),
+            },
+            Problem::UnknownArtifact {
+                artifact: artifact.clone(),
+                nearest: nearest.clone(),
+            },
+            Problem::NoReachableEnd {
+                initial: state.clone(),
+            },
+            Problem::UnreachableState {
+                state: state.clone(),
+            },
+            Problem::Trap {
+                state: state.clone(),
+            },
+            Problem::BindingsAfterEnd {
+                state: state.clone(),
+            },
+            Problem::NoOutcome {
+                state,
+                artifact: artifact.clone(),
+            },
+            Problem::BoundNowhere {
+                artifact: artifact.clone(),
+            },
+            Problem::NotThereYet { artifact, nearest },
+        ]
+    }
+
+    #[test]
+    fn codes_are_kebab_case_and_tell_problems_apart() {
+        let codes: Vec<_> = all().iter().map(Problem::code).collect();
+        for (n, code) in codes.iter().enumerate() {
+            assert!(code.chars().all(|c| c.is_ascii_lowercase() || c == '-'));
+            assert!(!codes[..n].contains(code), "{code}");
+        }
+    }
+
+    #[test]
+    fn messages_are_lower_case_without_a_full_stop() {
+        for problem in all() {
+            for text in [Some(problem.to_string()), problem.help()] {
+                let Some(text) = text else { continue };
+                assert!(text.starts_with(char::is_lowercase), "{text}");
+                assert!(!text.ends_with('.'), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_names_are_escaped() {
+        let state = "a\u{1b}[2J\n".into();
+        let told = Problem::Trap { state }.to_string();
+        assert_eq!(told, r#"no end can be reached from state "a\u{1b}[2J\n""#);
+    }
+
+    #[test]
+    fn an_invalid_workflow_tells_everything_and_what_helps() {
+        let finding = |problem| Finding {
+            problem,
+            span: None,
+        };
+        let invalid = Invalid {
+            findings: vec![
+                finding(Problem::NoInitialState),
+                finding(Problem::Trap {
+                    state: "pit".into(),
+                }),
+            ],
+        };
+        assert_eq!(
+            invalid.to_string(),
+            "the workflow is not valid\n\
+             error[no-initial-state]: no state is marked initial\n  \
+             help: mark the state in which instances start as initial\n\
+             warning[trap]: no end can be reached from state \"pit\"\n  \
+             help: lead an edge from it towards an end"
+        );
+        assert_eq!(invalid.errors().count(), 1);
+    }
+}

@@ -1,0 +1,7 @@
+//! The workflow crate from outside, as a server would use it.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests")]
+
+mod file;
+mod reference;
+mod scale;

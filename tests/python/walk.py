@@ -1,0 +1,563 @@
+"""Walks the examples with the official Python MCP client, over stdio.
+
+    python walk.py --interlock target/debug/interlock --examples target/debug/examples [WALK …]
+
+Each walk is one client and one server process. It prints one line per check and ends at its
+first failed one, because what follows would be judged in the wrong state; the other walks go on.
+The last line is `N passed, M failed`; the exit code is 1 if anything failed.
+
+What the examples promise stands in the tables below; the code under them knows nothing of refunds
+and doors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.stdio import PROCESS_TERMINATION_TIMEOUT, stdio_client
+
+# --- What the examples promise ---------------------------------------------------------------
+
+HANDSHAKE = "2025-11-25"
+STATELESS = "2026-07-28"
+WORKFLOW_META = "dev.interlock/workflow"
+REFUSAL_META = "dev.interlock/refusal"
+NOT_IN_STATE = 1081
+WALK_SECONDS = 60
+
+TOOLS, RESOURCES, PROMPTS = "tools", "resources", "prompts"
+
+
+@dataclass(frozen=True)
+class State:
+    """What the lists hold while the workflow is here, apart from what is always there."""
+
+    tools: tuple[str, ...]
+    resources: tuple[str, ...] = ()
+    prompts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Call:
+    """One step of a walk: a tool call and what has to come of it."""
+
+    tool: str
+    to: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    fails: bool = False
+    # The result hands out a key, as structured content or as the last word of its text…
+    gives_key: bool = False
+    # …and this argument of a later call is that key.
+    with_key: str | None = None
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A tool call that the workflow must refuse here, changing nothing."""
+
+    tool: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Read:
+    """A resource read that succeeds, or is refused, and does not move the workflow."""
+
+    uri: str
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A prompt that can be had, or is refused, and does not move the workflow."""
+
+    name: str
+    arguments: dict[str, str] = field(default_factory=dict)
+    refused: bool = False
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A workflow as a client sees it, and one way through it."""
+
+    start: str
+    states: dict[str, State]
+    steps: tuple[Call | Refused | Read | Prompt, ...]
+    # Listed in every state, and the one thing a 2026-07-28 client is shown without a handle.
+    always: tuple[str, ...] = ()
+    # A call of one of those tools, to see that it works.
+    always_call: tuple[str, dict[str, Any]] | None = None
+
+
+ORDER = {"order": "A-1"}
+PAYMENT = {"order": "A-1", "amount": 20}
+
+REFUND = Flow(
+    start="new",
+    always=("search_orders",),
+    always_call=("search_orders", {"text": "A"}),
+    states={
+        "new": State(tools=("lookup_order",)),
+        "found": State(tools=("refund",), resources=("note://rules",), prompts=("apologise",)),
+    },
+    steps=(
+        Refused("refund", PAYMENT),
+        Read("note://rules", refused=True),
+        Prompt("apologise", {"who": "Ada"}, refused=True),
+        Call("lookup_order", to="found", arguments=ORDER),
+        Refused("lookup_order", ORDER),
+        Read("note://rules"),
+        Prompt("apologise", {"who": "Ada"}),
+        # The last state is terminal: the workflow begins anew.
+        Call("refund", to="new", arguments=PAYMENT),
+        Refused("refund", PAYMENT),
+    ),
+)
+
+DOOR = State(tools=("t_open_door_with_key", "t_pick_up_key"))
+ROLLBACK = State(tools=("t_go_back", "t_open_door_with_key"))
+
+CROSSROADS = Flow(
+    start="C_entry",
+    states={
+        "C_entry": State(tools=("t_open_door",)),
+        "C_crossroad": State(tools=("t_press_button", "t_choose_left_path", "t_choose_right_path")),
+        "C_doorL": DOOR,
+        "C_doorR": DOOR,
+        "C_rollback_left": ROLLBACK,
+        "C_rollback_right": ROLLBACK,
+    },
+    steps=(
+        Refused("t_open_door_with_key", {"key": "any"}),
+        Call("t_open_door", to="C_entry", fails=True),
+        Call("t_open_door", to="C_crossroad"),
+        Call("t_choose_left_path", to="C_crossroad", fails=True),
+        Call("t_press_button", to="C_crossroad"),
+        Call("t_choose_left_path", to="C_doorL"),
+        Refused("t_go_back"),
+        Call("t_open_door_with_key", to="C_rollback_left", arguments={"key": "wrong"}, fails=True),
+        Refused("t_pick_up_key"),
+        Call("t_go_back", to="C_crossroad"),
+        Call("t_choose_right_path", to="C_doorR"),
+        Call("t_pick_up_key", to="C_doorR", gives_key=True),
+        # A terminal edge: the workflow begins anew.
+        Call("t_open_door_with_key", to="C_entry", with_key="key"),
+    ),
+)
+
+
+# --- The walks -------------------------------------------------------------------------------
+
+
+async def refund(paths: Paths, report: Report) -> None:
+    await walk(REFUND, paths.serve("examples/refund/interlock.yaml"), report)
+
+
+async def crossroads(paths: Paths, report: Report) -> None:
+    await walk(CROSSROADS, paths.serve("examples/crossroads/interlock.yaml"), report)
+
+
+async def crossroads_in_rust(paths: Paths, report: Report) -> None:
+    await walk(CROSSROADS, [os.path.join(paths.examples, "crossroads")], report)
+
+
+async def modern(paths: Paths, report: Report) -> None:
+    """The client's own default: probe with `server/discover`, then speak 2026-07-28."""
+    async with connect(paths.serve("examples/refund/interlock.yaml"), "auto", report) as (client, wire):
+        first = wire.sent()[0]
+        report.equal("the first message", first["method"], "server/discover")
+        report.equal("the version negotiated", client.protocol_version, STATELESS)
+        report.equal("handshakes", [m for m in wire.sent() if m["method"] == "initialize"], [])
+        await stateless(REFUND, client, wire, report)
+
+
+async def modern_unannounced(paths: Paths, report: Report) -> None:
+    """A client that was told the version sends no probe: its first message is an ordinary request."""
+    async with connect(paths.serve("examples/refund/interlock.yaml"), STATELESS, report) as (client, wire):
+        await stateless(REFUND, client, wire, report)
+        report.equal("probes", [m for m in wire.sent() if m["method"] == "server/discover"], [])
+
+
+WALKS = (refund, crossroads, crossroads_in_rust, modern, modern_unannounced)
+
+
+async def walk(flow: Flow, command: list[str], report: Report) -> None:
+    """Goes through `flow` in the handshake era and judges every list, step and refusal on the way."""
+    async with connect(command, "legacy", report) as (client, wire):
+        report.equal("the version negotiated", client.protocol_version, HANDSHAKE)
+        capabilities = client.server_capabilities
+        report.true("list changes of tools are announced", capabilities.tools and capabilities.tools.list_changed)
+        state, key = flow.start, None
+        await lists(flow, state, client, report)
+        for step in flow.steps:
+            report.at = f"{state}, {type(step).__name__.lower()} {subject(step)}"
+            match step:
+                case Call():
+                    key = await called(flow, state, step, key, client, wire, report) or key
+                    state = step.to
+                case Refused():
+                    await refused(flow, state, step, client, wire, report)
+                case Read():
+                    with outcome(step.refused, state, report):
+                        read = await client.read_resource(step.uri)
+                        report.true("the resource has contents", read.contents)
+                case Prompt():
+                    with outcome(step.refused, state, report):
+                        prompt = await client.get_prompt(step.name, step.arguments)
+                        report.true("the prompt has messages", prompt.messages)
+            report.at = state
+            await lists(flow, state, client, report)
+        if flow.always_call is not None:
+            name, arguments = flow.always_call
+            report.at = f"{state}, {name}"
+            result = await client.call_tool(name, arguments)
+            report.equal("what is always there works", result.is_error, False)
+            await lists(flow, state, client, report)
+        report.at = "the end"
+        report.equal("list changes out of place", wire.stray(), [])
+
+
+async def called(
+    flow: Flow, state: str, step: Call, key: str | None, client: Client, wire: Wire, report: Report
+) -> str | None:
+    """One permitted call. Returns the key that it handed out, if it did."""
+    arguments = dict(step.arguments)
+    if step.with_key is not None:
+        report.true("a key was picked up", key)
+        arguments[step.with_key] = key
+    result = await client.call_tool(step.tool, arguments)
+    report.equal("isError", bool(result.is_error), step.fails)
+    report.true("the call was not refused", REFUSAL_META not in (result.meta or {}))
+    told = (result.meta or {}).get(WORKFLOW_META, {})
+    report.true("the instance has a name", isinstance(told.get("instance"), str) and told["instance"])
+    report.equal("the state told", told.get("state"), step.to)
+    report.within("what is next", flow.states[step.to].tools, names(told.get("next")))
+    before, after = flow.states[state], flow.states[step.to]
+    changed = [kind for kind in (TOOLS, RESOURCES, PROMPTS) if getattr(before, kind) != getattr(after, kind)]
+    report.equal("list changes before the result", wire.changes_before_last_result(), sorted(changed))
+    if not step.gives_key:
+        return None
+    if result.structured_content is not None:
+        return result.structured_content["key"]
+    return text(result).split()[-1]
+
+
+async def refused(flow: Flow, state: str, step: Refused, client: Client, wire: Wire, report: Report) -> None:
+    """One call out of order: a tool error that says where we are and what may be done."""
+    result = await client.call_tool(step.tool, step.arguments)
+    report.equal("isError", result.is_error, True)
+    report.within("the text names the state and what is allowed", (state, *flow.states[state].tools), text(result))
+    refusal = (result.meta or {}).get(REFUSAL_META, {})
+    report.equal("the code", refusal.get("code"), NOT_IN_STATE)
+    report.equal("the state told", refusal.get("state"), state)
+    report.within("what is allowed", flow.states[state].tools, names(refusal.get("allowed")))
+    report.equal("list changes before the result", wire.changes_before_last_result(), [])
+
+
+async def lists(flow: Flow, state: str, client: Client, report: Report) -> None:
+    here = flow.states[state]
+    tools = [tool.name for tool in (await client.list_tools()).tools]
+    report.equal("tools listed", sorted(tools), sorted((*flow.always, *here.tools)))
+    if any(s.resources for s in flow.states.values()):
+        resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
+        report.equal("resources listed", sorted(resources), sorted(here.resources))
+    if any(s.prompts for s in flow.states.values()):
+        prompts = [prompt.name for prompt in (await client.list_prompts()).prompts]
+        report.equal("prompts listed", sorted(prompts), sorted(here.prompts))
+
+
+async def stateless(flow: Flow, client: Client, wire: Wire, report: Report) -> None:
+    """What a 2026-07-28 client may see and do: only what no workflow binds."""
+    tools = [tool.name for tool in (await client.list_tools()).tools]
+    report.equal("tools listed", sorted(tools), sorted(flow.always))
+    bound = flow.states[flow.start].tools[0]
+    report.at = bound
+    result = await client.call_tool(bound, ORDER)
+    report.equal("isError", result.is_error, True)
+    report.true("the refusal gives a reason", text(result))
+    code = (result.meta or {}).get(REFUSAL_META, {}).get("code")
+    report.true(f"the code {code} is in the catalogue", isinstance(code, int) and 1001 <= code <= 1089)
+    if flow.always_call is not None:
+        name, arguments = flow.always_call
+        report.at = name
+        result = await client.call_tool(name, arguments)
+        report.equal("what is always there works", bool(result.is_error), False)
+    report.at = "the end"
+    requests = [message for message in wire.sent() if "id" in message]
+    versions = {m["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] for m in requests}
+    report.equal("versions sent", versions, {STATELESS})
+    report.equal("list changes sent to a client that does not listen", wire.list_changes(), [])
+
+
+# --- The wire, in the order of arrival -------------------------------------------------------
+
+
+class Wire:
+    """A stdio transport that remembers every message in the order in which it crossed the pipe.
+
+    The client runs notification callbacks in tasks of their own, so the order in which callbacks
+    and results surface proves nothing. Its read stream has no buffer and one reader, so the order
+    in which messages come out of it is the order of the server's lines.
+    """
+
+    def __init__(self, parameters: StdioServerParameters, errlog: Any) -> None:
+        self.log: list[tuple[str, dict[str, Any]]] = []
+        self._inner = stdio_client(parameters, errlog=errlog)
+
+    async def __aenter__(self) -> tuple[Tap, Tap]:
+        read, write = await self._inner.__aenter__()
+        return Tap(read, self), Tap(write, self)
+
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        return await self._inner.__aexit__(*exc)
+
+    def record(self, way: str, item: Any) -> None:
+        if isinstance(item, Exception):
+            self.log.append((way, {"unreadable": str(item)}))
+        else:
+            self.log.append((way, item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")))
+
+    def sent(self) -> list[dict[str, Any]]:
+        return [message for way, message in self.log if way == ">"]
+
+    def list_changes(self) -> list[str]:
+        return [kind for way, message in self.log if way == "<" and (kind := changed_list(message))]
+
+    def changes_before_last_result(self) -> list[str]:
+        """The kinds announced between the last tool call and its answer, each as often as it came."""
+        start, end = self._calls()[-1]
+        return sorted(kind for _, message in self.log[start:end] if (kind := changed_list(message)))
+
+    def stray(self) -> list[str]:
+        """The kinds announced at any other time than between a tool call and its answer."""
+        calls = self._calls()
+        return [
+            kind
+            for at, (_, message) in enumerate(self.log)
+            if (kind := changed_list(message)) and not any(start < at < end for start, end in calls)
+        ]
+
+    def _calls(self) -> list[tuple[int, int]]:
+        """Where in the log each tool call went out and its answer came in."""
+        asked = [(at, m["id"]) for at, (way, m) in enumerate(self.log) if way == ">" and m["method"] == "tools/call"]
+        answered = {m["id"]: at for at, (way, m) in enumerate(self.log) if way == "<" and "method" not in m and "id" in m}
+        return [(at, answered[number]) for at, number in asked if number in answered]
+
+
+class Tap:
+    """One stream of the transport; everything that passes is recorded first."""
+
+    def __init__(self, inner: Any, wire: Wire) -> None:
+        self._inner, self._wire = inner, wire
+
+    async def receive(self) -> Any:
+        item = await self._inner.receive()
+        self._wire.record("<", item)
+        return item
+
+    async def send(self, item: Any) -> None:
+        self._wire.record(">", item)
+        await self._inner.send(item)
+
+    def __aiter__(self) -> Tap:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+    async def __aenter__(self) -> Tap:
+        await self._inner.__aenter__()
+        return self
+
+    async def __aexit__(self, *exc: Any) -> bool | None:
+        return await self._inner.__aexit__(*exc)
+
+
+class connect:
+    """A client on a server process of its own; on failure the talk and the server's stderr are shown."""
+
+    def __init__(self, command: list[str], mode: str, report: Report) -> None:
+        self._parameters = StdioServerParameters(command=command[0], args=command[1:])
+        self._mode, self._report = mode, report
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> tuple[Client, Wire]:
+        self._report.at = "connecting"
+        self._errlog = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
+        self._wire = Wire(self._parameters, self._errlog)
+        try:
+            # No cache: every list that is asked for crosses the wire.
+            client = Client(self._wire, mode=self._mode, cache=None, read_timeout_seconds=20)
+            return await self._stack.enter_async_context(client), self._wire
+        except BaseException:
+            self._show()
+            raise
+
+    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+        began = time.monotonic()
+        try:
+            await self._stack.__aexit__(kind, error, trace)
+            self._report.at = "closing"
+            self._report.true(
+                "the server ends by itself when its input does",
+                time.monotonic() - began < PROCESS_TERMINATION_TIMEOUT,
+            )
+        except BaseException:
+            self._show()
+            raise
+
+    def _show(self) -> None:
+        for way, message in self._wire.log[-8:]:
+            print(f"     {way} {json.dumps(message)[:600]}")
+        self._errlog.seek(0)
+        for line in self._errlog.read().splitlines()[-20:]:
+            print(f"     stderr: {line}")
+
+
+# --- Judging ---------------------------------------------------------------------------------
+
+
+class Failed(Exception):
+    """A check that did not hold; it ends its walk."""
+
+
+class Report:
+    """Counts checks and prints one line for each."""
+
+    def __init__(self) -> None:
+        self.passed = self.failed = 0
+        self.walk = self.at = ""
+
+    def equal(self, what: str, actual: Any, expected: Any) -> None:
+        self._judge(what, actual == expected, f"expected {expected!r}, got {actual!r}")
+
+    def true(self, what: str, actual: Any) -> None:
+        self._judge(what, bool(actual), f"got {actual!r}")
+
+    def within(self, what: str, parts: tuple[str, ...], whole: Any) -> None:
+        missing = [part for part in parts if part not in whole]
+        self._judge(what, not missing, f"{missing!r} not in {whole!r}")
+
+    def fail(self, why: str) -> None:
+        self.failed += 1
+        print(f"FAIL {self.walk}: {self.at}: {why}", flush=True)
+
+    def _judge(self, what: str, held: bool, why: str) -> None:
+        if not held:
+            raise Failed(f"{what}: {why}")
+        self.passed += 1
+        print(f"ok   {self.walk}: {self.at}: {what}", flush=True)
+
+
+class outcome:
+    """Around a request that has to succeed, or to be refused with 1081 as a JSON-RPC error."""
+
+    def __init__(self, refused: bool, state: str, report: Report) -> None:
+        self._refused, self._state, self._report = refused, state, report
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        if not self._refused or not (error is None or isinstance(error, MCPError)):
+            return False
+        self._report.true("it is refused", error)
+        self._report.equal("the error", error.code, -32602)
+        refusal = (error.error.data or {}).get("refusal", {})
+        self._report.equal("the code", refusal.get("code"), NOT_IN_STATE)
+        self._report.equal("the state told", refusal.get("state"), self._state)
+        return True
+
+
+def subject(step: Call | Refused | Read | Prompt) -> str:
+    match step:
+        case Call() | Refused():
+            return step.tool
+        case Read():
+            return step.uri
+        case Prompt():
+            return step.name
+
+
+def changed_list(message: dict[str, Any]) -> str | None:
+    """Which list a message says has changed, if it says so."""
+    _, _, rest = message.get("method", "").partition("notifications/")
+    kind, _, what = rest.partition("/")
+    return kind if what == "list_changed" else None
+
+
+def text(result: Any) -> str:
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+def names(entries: Any) -> list[str]:
+    """The names in a list of names, or of objects with a name."""
+    return [entry["name"] if isinstance(entry, dict) else entry for entry in entries or []]
+
+
+def leaf(error: BaseException) -> BaseException:
+    """The first cause in a group: task groups wrap what happens inside them."""
+    while (inner := getattr(error, "exceptions", None)) is not None:
+        error = inner[0]
+    return error
+
+
+@dataclass(frozen=True)
+class Paths:
+    interlock: str
+    examples: str
+
+    def serve(self, file: str) -> list[str]:
+        return [self.interlock, "serve", file, "--stdio"]
+
+
+async def run(chosen: list[Any], paths: Paths) -> Report:
+    report = Report()
+    for each in chosen:
+        report.walk, report.at = each.__name__, ""
+        try:
+            with anyio.fail_after(WALK_SECONDS):
+                await each(paths, report)
+        except Exception as error:
+            cause = leaf(error)
+            if isinstance(cause, TimeoutError):
+                report.fail(f"not done within {WALK_SECONDS} s")
+            else:
+                why = str(cause) if isinstance(cause, Failed) else repr(cause)
+                report.fail(" ".join(why.split()))
+    return report
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="walk the examples with the Python MCP client")
+    parser.add_argument("--interlock", required=True, help="the interlock binary")
+    parser.add_argument("--examples", required=True, help="the folder of built Rust examples")
+    parser.add_argument("walks", nargs="*", metavar="WALK", help=", ".join(w.__name__ for w in WALKS))
+    options = parser.parse_args()
+    by_name = {each.__name__: each for each in WALKS}
+    if unknown := [name for name in options.walks if name not in by_name]:
+        parser.error(f"no such walk: {', '.join(unknown)}; there are: {', '.join(by_name)}")
+    chosen = [by_name[name] for name in options.walks] or list(WALKS)
+    report = anyio.run(run, chosen, Paths(options.interlock, options.examples))
+    print(f"{report.passed} passed, {report.failed} failed")
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,237 @@
+//! The step `examples`: every folder of `examples/` that holds a workflow file does what it says.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+
+use crate::process;
+use crate::steps::Ran;
+use crate::workspace::Workspace;
+
+/// What is done with an example that holds a certain file. A new kind of check is one more row.
+const CHECKS: &[Check] = &[
+    Check {
+        name: "check",
+        wherever: WORKFLOW,
+        run: check,
+    },
+    Check {
+        name: "play",
+        wherever: SCRIPT,
+        run: play,
+    },
+];
+
+struct Check {
+    name: &'static str,
+    wherever: &'static str,
+    run: fn(&Example<'_>) -> Result<()>,
+}
+
+const LIMIT: Duration = Duration::from_secs(60);
+const WORKFLOW: &str = "interlock.yaml";
+const SCRIPT: &str = "script.txt";
+
+pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
+    build(workspace)?;
+    let folders = folders(&workspace.root)?;
+    let mut failures = Vec::new();
+    for folder in &folders {
+        let example = Example { workspace, folder };
+        let at_hand = |check: &&Check| workspace.root.join(example.file(check.wherever)).exists();
+        for check in CHECKS.iter().filter(at_hand) {
+            let what = format!("{} {}", check.name, folder.display());
+            match (check.run)(&example) {
+                Ok(()) => println!("  {what}: ok"),
+                Err(error) => failures.push(format!("{what}: {error:#}")),
+            }
+        }
+    }
+    if !failures.is_empty() {
+        bail!("{}", failures.join("\n"));
+    }
+    Ok(Ran::Done)
+}
+
+/// Builds the command line and the Rust examples, which other steps run too.
+pub(crate) fn build(workspace: &Workspace) -> Result<()> {
+    process::run(process::cargo(workspace).args([
+        "build",
+        "--workspace",
+        "--bins",
+        "--examples",
+        "--locked",
+    ]))
+}
+
+/// A folder with a workflow file, by its path from the root: output then names no machine.
+struct Example<'a> {
+    workspace: &'a Workspace,
+    folder: &'a Path,
+}
+
+impl Example<'_> {
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    fn interlock(&self) -> Command {
+        let mut command = Command::new(self.workspace.built("interlock"));
+        command.current_dir(&self.workspace.root);
+        command
+    }
+}
+
+/// The workflow file has no error.
+fn check(example: &Example<'_>) -> Result<()> {
+    process::output_within(
+        example.interlock().arg("check").arg(example.file(WORKFLOW)),
+        LIMIT,
+    )?;
+    Ok(())
+}
+
+/// The script plays as stored beside it.
+fn play(example: &Example<'_>) -> Result<()> {
+    let printed = process::output_within(
+        example
+            .interlock()
+            .arg("play")
+            .arg(example.file(WORKFLOW))
+            .arg("--script")
+            .arg(example.file(SCRIPT)),
+        LIMIT,
+    )?;
+    expect_stored(
+        &example.workspace.root.join(example.file("script.out")),
+        &printed,
+        Stored::from_environment(),
+    )
+}
+
+/// Whether stored output is compared with, or replaced.
+#[derive(Clone, Copy)]
+enum Stored {
+    Compare,
+    Update,
+}
+
+impl Stored {
+    fn from_environment() -> Self {
+        match std::env::var("UPDATE_EXPECT").as_deref() {
+            Ok("1") => Self::Update,
+            Ok(_) | Err(_) => Self::Compare,
+        }
+    }
+}
+
+fn expect_stored(file: &Path, printed: &str, stored: Stored) -> Result<()> {
+    match stored {
+        Stored::Update => {
+            fs::write(file, printed).with_context(|| file.display().to_string())?;
+            Ok(())
+        }
+        Stored::Compare => {
+            let expected = fs::read_to_string(file)
+                .with_context(|| format!("{}: UPDATE_EXPECT=1 writes it", file.display()))?;
+            match difference(&expected, printed) {
+                None => Ok(()),
+                Some(difference) => bail!(
+                    "{}: {difference}\nif that is meant, UPDATE_EXPECT=1 rewrites it",
+                    file.display()
+                ),
+            }
+        }
+    }
+}
+
+/// The first line in which two texts differ, told for a reader.
+fn difference(expected: &str, actual: &str) -> Option<String> {
+    if expected == actual {
+        return None;
+    }
+    let mut expected_lines = expected.split('\n');
+    let mut actual_lines = actual.split('\n');
+    let mut number = 1;
+    loop {
+        match (expected_lines.next(), actual_lines.next()) {
+            (Some(stored), Some(printed)) if stored == printed => number += 1,
+            (stored, printed) => {
+                let show =
+                    |line: Option<&str>| line.map_or("nothing".to_owned(), |l| format!("{l:?}"));
+                return Some(format!(
+                    "line {number} is stored as {} and printed as {}",
+                    show(stored),
+                    show(printed)
+                ));
+            }
+        }
+    }
+}
+
+fn folders(root: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(root.join("examples")).context("examples/")? {
+        let entry = entry?;
+        if entry.path().join(WORKFLOW).exists() {
+            found.push(Path::new("examples").join(entry.file_name()));
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        bail!("examples/ holds no folder with an {WORKFLOW}");
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_line_that_differs_is_told() {
+        assert_eq!(difference("a\nb\n", "a\nb\n"), None);
+        assert_eq!(
+            difference("a\nb\n", "a\nc\n").unwrap(),
+            r#"line 2 is stored as "b" and printed as "c""#
+        );
+        assert_eq!(
+            difference("a", "a\nb").unwrap(),
+            r#"line 2 is stored as nothing and printed as "b""#
+        );
+    }
+
+    #[test]
+    fn stored_output_is_compared_and_updated() {
+        let folder = std::env::temp_dir().join(format!("interlock-xtask-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let file = folder.join("script.out");
+        let missing = expect_stored(&file, "new\n", Stored::Compare).unwrap_err();
+        assert!(format!("{missing:#}").contains("UPDATE_EXPECT=1"));
+        expect_stored(&file, "old\n", Stored::Update).unwrap();
+        expect_stored(&file, "old\n", Stored::Compare).unwrap();
+        let stale = expect_stored(&file, "new\n", Stored::Compare).unwrap_err();
+        assert!(stale.to_string().contains(r#"stored as "old""#));
+        expect_stored(&file, "new\n", Stored::Update).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "new\n");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn only_folders_with_a_workflow_file_are_examples() {
+        let root = std::env::temp_dir().join(format!("interlock-folders-{}", std::process::id()));
+        for folder in ["examples/b", "examples/a", "examples/notes"] {
+            fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        assert!(folders(&root).is_err());
+        for folder in ["examples/b", "examples/a"] {
+            fs::write(root.join(folder).join(WORKFLOW), "interlock: 1\n").unwrap();
+        }
+        let found = folders(&root).unwrap();
+        assert_eq!(found, [Path::new("examples/a"), Path::new("examples/b")]);
+        fs::remove_dir_all(&root).unwrap();
+    }
+}

@@ -1,0 +1,104 @@
+//! Tasks of development: `cargo xtask test` is what CI and a newcomer run.
+//!
+//! Everything a task installs lives in the target folder, and every process it starts is gone
+//! when it ends. Nothing here is part of what users get.
+#![expect(
+    clippy::print_stdout,
+    reason = "what a task prints is what it is run for"
+)]
+
+mod examples;
+mod process;
+mod python;
+mod steps;
+mod tidy;
+mod workspace;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::steps::{OnFailure, OnSkip, STEPS};
+use crate::workspace::Workspace;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<ExitCode> {
+    match arguments.split_first() {
+        Some((task, rest)) if task == "test" => test(rest),
+        Some((task, [])) if task == "help" || task == "--help" => {
+            println!("{}", help());
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((task, _)) => bail!("no task `{task}`\n\n{}", help()),
+        None => bail!("which task?\n\n{}", help()),
+    }
+}
+
+fn test(arguments: &[String]) -> Result<ExitCode> {
+    let mut on_failure = OnFailure::Stop;
+    let mut names = Vec::new();
+    for argument in arguments {
+        match argument.as_str() {
+            "--keep-going" => on_failure = OnFailure::KeepGoing,
+            "--help" => {
+                println!("{}", help());
+                return Ok(ExitCode::SUCCESS);
+            }
+            name => names.push(name),
+        }
+    }
+    let steps = steps::choose(STEPS, &names)?;
+    let workspace = Workspace::load()?;
+    let summary = steps::run(&steps, &workspace, on_failure, OnSkip::from_environment());
+    println!("\n{summary}");
+    Ok(if summary.succeeded() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+fn help() -> String {
+    let mut text = String::from(
+        "cargo xtask test [--keep-going] [STEP…]    run all steps, or those named, in this order:\n",
+    );
+    for step in STEPS {
+        text.push_str(&format!("    {:<10} {}\n", step.name, step.about));
+    }
+    text.push_str("cargo xtask help                           show this\n\n");
+    text.push_str("INTERLOCK_NO_SKIP=1   a step that cannot run here is a failure\n");
+    text.push_str("UPDATE_EXPECT=1       rewrite the stored output of the examples");
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_names_every_step() {
+        let help = help();
+        for step in STEPS {
+            assert!(help.contains(step.name), "{} is missing", step.name);
+        }
+    }
+
+    #[test]
+    fn an_unknown_task_or_step_is_an_error() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let unknown_task = run(&words("tset")).unwrap_err();
+        assert!(unknown_task.to_string().contains("no task `tset`"));
+        let unknown_step = run(&words("test fmt")).unwrap_err();
+        assert!(unknown_step.to_string().contains("no step `fmt`"));
+    }
+}
