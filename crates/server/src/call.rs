@@ -14,15 +14,15 @@ use crate::{
     model::JsonObject,
     server::Inner,
 };
-use futures_util::FutureExt;
+use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{
     Code, Refusal, RequestId, Version, frame,
     invocation::{self, Effect, Finish, Input, Invocation, Outcome, State},
     machine::Machine,
 };
 use interlock_store::StoreError;
-use interlock_workflow::{Kind, Pass};
-use std::{panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
+use interlock_workflow::{Kind, Pass, Position};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// A call that has been admitted.
@@ -105,6 +105,8 @@ struct Running {
     waiting: Waiting,
     stop: watch::Sender<bool>,
     turn: Option<Turn>,
+    /// Where the instance stood after this call had moved it; others may have moved it since.
+    after: Option<Position>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
     out: Vec<u8>,
@@ -113,8 +115,8 @@ struct Running {
 /// What the call waits for.
 enum Waiting {
     Nothing,
-    Turn(Pin<Box<dyn Future<Output = Result<Admitted, No>> + Send>>),
-    Handler(Pin<Box<dyn Future<Output = std::thread::Result<Result<Reply, Failure>>> + Send>>),
+    Turn(BoxFuture<'static, Result<Admitted, No>>),
+    Handler(BoxFuture<'static, std::thread::Result<Result<Reply, Failure>>>),
 }
 
 /// A call whose turn it is.
@@ -132,6 +134,7 @@ impl Running {
             waiting: Waiting::Nothing,
             stop: watch::Sender::new(false),
             turn: None,
+            after: None,
             reply: None,
             no: None,
             out: Vec::new(),
@@ -173,9 +176,9 @@ impl Running {
 
     async fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Enqueue => self.waiting = Waiting::Turn(Box::pin(self.enqueue())),
+            Effect::Enqueue => self.waiting = Waiting::Turn(self.enqueue().boxed()),
             Effect::LeaveQueue | Effect::TearDown => self.waiting = Waiting::Nothing,
-            Effect::Start => self.waiting = Waiting::Handler(Box::pin(self.handler())),
+            Effect::Start => self.waiting = Waiting::Handler(self.handler().boxed()),
             Effect::AskToStop => {
                 self.stop.send_replace(true);
             }
@@ -260,14 +263,16 @@ impl Running {
         };
         let books = self.inner.books(workflow);
         match turn.commit(books, binding, convert::outcome(outcome)).await {
-            Ok(moved) if self.inner.lists_change() => {
-                let kinds = || workflow.lists_differ(moved.before, moved.after);
-                for kind in kinds() {
-                    write_list_changed(&mut self.out, kind);
+            Ok(moved) => {
+                self.after = Some(moved.after);
+                if self.inner.lists_change() {
+                    let kinds = || workflow.lists_differ(moved.before, moved.after);
+                    for kind in kinds() {
+                        write_list_changed(&mut self.out, kind);
+                    }
+                    instance.tell_others(&self.line.inbox, kinds());
                 }
-                instance.tell_others(&self.line.inbox, kinds());
             }
-            Ok(_) => {}
             Err(error) => {
                 self.reply = None;
                 self.no = Some(unsaved(error));
@@ -303,7 +308,8 @@ impl Running {
     fn place(&self) -> Option<serde_json::Value> {
         let workflow = self.inner.workflow.as_ref()?;
         let instance = self.start.instance.as_ref()?;
-        Some(convert::place(instance.id(), workflow, instance.position()))
+        let at = self.after.unwrap_or_else(|| instance.position());
+        Some(convert::place(instance.id(), workflow, at))
     }
 }
 

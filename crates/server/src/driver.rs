@@ -48,10 +48,9 @@ where
     let mut lines = Lines::new(reader, inner.limits.bytes);
     let mut driver = Driver::new(inner)?;
     let mut stop = std::pin::pin!(stop.fuse());
-    let mut reading = true;
+    let mut reading = Ok(true);
     loop {
-        let room = driver.out.len() < ENOUGH;
-        while reading && driver.out.len() < ENOUGH {
+        while matches!(reading, Ok(true)) && driver.has_room() {
             match lines.ready() {
                 Some(line) => driver.on_line(&line),
                 None => break,
@@ -60,15 +59,20 @@ where
         if driver.is_over() {
             break;
         }
-        let wake_at = driver.wake_at();
+        let (room, wake_at) = (driver.has_room(), driver.wake_at());
         tokio::select! {
             written = writer.write(&driver.out), if !driver.out.is_empty() => match written {
                 Ok(n) if n > 0 => { driver.out.drain(..n); }
                 Ok(_) | Err(_) => driver.on_gone(),
             },
-            line = lines.next(), if reading && room => {
-                let line = line?;
-                reading = line != Line::End;
+            line = lines.next(), if room && matches!(reading, Ok(true)) => {
+                let line = line.unwrap_or_else(|error| {
+                    reading = Err(error);
+                    Line::End
+                });
+                if line == Line::End && reading.is_ok() {
+                    reading = Ok(false);
+                }
                 driver.on_line(&line);
             }
             Some(ended) = driver.ended.recv(), if room => driver.on_ended(ended),
@@ -83,7 +87,7 @@ where
         _ = writer.flush() => {}
         () = flushed => {}
     }
-    Ok(())
+    reading.map(|_| ())
 }
 
 struct Driver {
@@ -152,6 +156,11 @@ impl Driver {
     fn is_over(&self) -> bool {
         self.state == State::Closed
             && ((self.calls.is_empty() && self.out.is_empty()) || self.clock.now() >= self.close_by)
+    }
+
+    /// While too much is waiting to be written, nothing more is taken in.
+    fn has_room(&self) -> bool {
+        self.out.len() < ENOUGH
     }
 
     fn wake_at(&self) -> Option<Time> {

@@ -8,15 +8,17 @@ use crate::{
         ToolModel,
     },
 };
-use schemars::{JsonSchema, generate::SchemaSettings};
+use futures_util::future::BoxFuture;
+use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{borrow::Cow, fmt, future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
 
 /// A handler at work.
-pub(crate) type Work = Pin<Box<dyn Future<Output = Result<Reply, Failure>> + Send>>;
+pub(crate) type Work = BoxFuture<'static, Result<Reply, Failure>>;
 
 type Handler = Arc<dyn Fn(JsonObject, Context) -> Work + Send + Sync>;
+type Reader = Arc<dyn Fn(&ResourceModel, Context) -> Work + Send + Sync>;
 
 /// What a handler returns when it has done what it was asked.
 #[derive(Serialize)]
@@ -149,9 +151,18 @@ impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
 }
 
 /// For tools that take no arguments.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[schemars(title = "no arguments")]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct NoArguments {}
+
+impl JsonSchema for NoArguments {
+    fn schema_name() -> Cow<'static, str> {
+        "NoArguments".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "object", "properties": {} })
+    }
+}
 
 /// A tool and the code behind it.
 ///
@@ -291,7 +302,7 @@ impl fmt::Debug for Tool {
 #[derive(Clone)]
 pub struct Resource {
     pub(crate) model: ResourceModel,
-    handler: Arc<dyn Fn(&ResourceModel, Context) -> Work + Send + Sync>,
+    handler: Reader,
 }
 
 impl Resource {
@@ -458,12 +469,12 @@ fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
 fn schema_of<A: JsonSchema>() -> JsonObject {
     let mut settings = SchemaSettings::draft2020_12();
     settings.meta_schema = None;
-    let schema = settings.into_generator().into_root_schema_for::<A>();
-    match schema.to_value() {
-        Value::Object(object) => object,
-        // `true` and `false` are schemas, too, but no tool's arguments.
-        other => JsonObject::from_iter([("not".to_owned(), other)]),
-    }
+    let mut schema = settings.into_generator().into_root_schema_for::<A>();
+    // The name of a Rust type says nothing to a model.
+    schema.remove("title");
+    // `true` and `false` are schemas, too. They describe no tool's arguments, and what is left
+    // here instead is refused when the server is built.
+    schema.as_object().cloned().unwrap_or_default()
 }
 
 /// Replaces `{{name}}` by that argument, and by nothing if it was not given. What an argument
@@ -491,10 +502,7 @@ mod tests {
     use serde_json::json;
 
     fn object(value: Value) -> JsonObject {
-        match value {
-            Value::Object(object) => object,
-            other => panic!("{other}"),
-        }
+        value.as_object().unwrap().clone()
     }
 
     #[test]
@@ -526,6 +534,9 @@ mod tests {
     #[test]
     fn a_typed_tool_has_an_object_schema() {
         let tool = Tool::new("t", |_: NoArguments, _| async {});
-        assert_eq!(tool.model.input_schema["type"], "object");
+        assert_eq!(
+            Value::Object((*tool.model.input_schema).clone()),
+            json!({"type": "object", "properties": {}})
+        );
     }
 }

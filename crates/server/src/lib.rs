@@ -53,3 +53,8 @@ pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
 pub use schemars;
 pub use server::Server;
+
+/// The example in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -57,10 +57,7 @@ mod tests {
     use serde_json::json;
 
     fn schema(value: Value) -> Result<Schema, String> {
-        match value {
-            Value::Object(object) => Schema::new(&object),
-            other => panic!("{other}"),
-        }
+        Schema::new(value.as_object().unwrap())
     }
 
     #[test]

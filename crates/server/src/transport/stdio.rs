@@ -2,12 +2,13 @@
 
 use crate::{driver, server::Inner};
 use std::{io, sync::Arc};
+use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Serves the client on standard input and output.
 pub(crate) async fn serve(inner: Arc<Inner>) -> io::Result<()> {
     let mut signals = Signals::new()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let client = driver::run(inner, tokio::io::stdin(), tokio::io::stdout(), async {
+    let client = driver::run(inner, input(), output(), async {
         if stopped.await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -22,6 +23,56 @@ pub(crate) async fn serve(inner: Arc<Inner>) -> io::Result<()> {
         served = client => served,
         () = signals.next() => Err(io::Error::from(io::ErrorKind::Interrupted)),
     }
+}
+
+type Input = Box<dyn AsyncRead + Unpin + Send>;
+type Output = Box<dyn AsyncWrite + Unpin + Send>;
+
+/// Clients start a server with pipes or sockets. Those can be waited for; a terminal or a file
+/// needs a thread that reads it, which nothing can interrupt.
+#[cfg(unix)]
+fn input() -> Input {
+    use std::os::fd::AsFd;
+    let stdin = || io::stdin().as_fd().try_clone_to_owned();
+    if let Ok(pipe) = stdin().and_then(tokio::net::unix::pipe::Receiver::from_owned_fd) {
+        return Box::new(pipe);
+    }
+    if let Some(socket) = stdin().ok().and_then(socket) {
+        return Box::new(socket);
+    }
+    Box::new(tokio::io::stdin())
+}
+
+#[cfg(unix)]
+fn output() -> Output {
+    use std::os::fd::AsFd;
+    let stdout = || io::stdout().as_fd().try_clone_to_owned();
+    if let Ok(pipe) = stdout().and_then(tokio::net::unix::pipe::Sender::from_owned_fd) {
+        return Box::new(pipe);
+    }
+    if let Some(socket) = stdout().ok().and_then(socket) {
+        return Box::new(socket);
+    }
+    Box::new(tokio::io::stdout())
+}
+
+#[cfg(unix)]
+fn socket(fd: std::os::fd::OwnedFd) -> Option<tokio::net::UnixStream> {
+    let stream = std::os::unix::net::UnixStream::from(fd);
+    // Only a socket has an address.
+    stream.local_addr().ok()?;
+    stream.set_nonblocking(true).ok()?;
+    tokio::net::UnixStream::from_std(stream).ok()
+}
+
+#[cfg(not(unix))]
+fn input() -> Input {
+    Box::new(tokio::io::stdin())
+}
+
+#[cfg(not(unix))]
+fn output() -> Output {
+    Box::new(tokio::io::stdout())
 }
 
 #[cfg(unix)]
