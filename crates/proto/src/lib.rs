@@ -22,9 +22,14 @@
 //! | [`connection`] | a connection's life |
 //! | [`negotiation`] | how client and server come to terms |
 //! | [`invocation`] | one call, from its arrival to its one end |
+//! | [`session`] | a session, from its id to its end |
+//! | [`subscription`] | one client's interest in one resource |
+//! | [`task`], [`tasks`] | a call that outlives its request, and all of them |
+//! | [`elicitation`] | something a person is asked |
 //! | [`machine`] | what machines have in common, for walking and drawing them |
 
 pub mod connection;
+pub mod elicitation;
 pub mod era;
 pub mod frame;
 mod ids;
@@ -32,6 +37,10 @@ pub mod invocation;
 pub mod machine;
 pub mod negotiation;
 pub mod refusal;
+pub mod session;
+pub mod subscription;
+pub mod task;
+pub mod tasks;
 mod time;
 
 pub use era::Version;

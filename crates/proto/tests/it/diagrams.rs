@@ -5,14 +5,18 @@
 use interlock_proto::{
     Time,
     connection::Connection,
+    elicitation::Elicitation,
     invocation::Invocation,
     machine::{Machine, mermaid, walk},
     negotiation::Negotiation,
+    session::Session,
+    subscription::Subscription,
+    task::Task,
 };
 use std::{collections::BTreeSet, path::Path};
 
 /// Before and after every deadline there is by default, the second round included.
-const TIMES: [Time; 3] = [Time(0), Time(1_000_000), Time(2_000_000)];
+const TIMES: [Time; 4] = [Time(0), Time(1_000_000), Time(3_000_000), Time(200_000_000)];
 
 #[track_caller]
 fn check<M: Machine>() {
@@ -50,4 +54,24 @@ fn the_negotiation_diagram_is_current() {
 #[test]
 fn the_invocation_diagram_is_current() {
     check::<Invocation>();
+}
+
+#[test]
+fn the_session_diagram_is_current() {
+    check::<Session>();
+}
+
+#[test]
+fn the_subscription_diagram_is_current() {
+    check::<Subscription>();
+}
+
+#[test]
+fn the_task_diagram_is_current() {
+    check::<Task>();
+}
+
+#[test]
+fn the_elicitation_diagram_is_current() {
+    check::<Elicitation>();
 }
