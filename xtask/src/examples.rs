@@ -23,6 +23,11 @@ const CHECKS: &[Check] = &[
         wherever: SCRIPT,
         run: play,
     },
+    Check {
+        name: "diagram",
+        wherever: README,
+        run: diagram,
+    },
 ];
 
 struct Check {
@@ -34,6 +39,7 @@ struct Check {
 const LIMIT: Duration = Duration::from_secs(60);
 const WORKFLOW: &str = "interlock.yaml";
 const SCRIPT: &str = "script.txt";
+const README: &str = "README.md";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
     build(workspace)?;
@@ -110,6 +116,28 @@ fn play(example: &Example<'_>) -> Result<()> {
         &printed,
         Stored::from_environment(),
     )
+}
+
+/// The diagram in the text is the one that the command line draws.
+fn diagram(example: &Example<'_>) -> Result<()> {
+    let drawn = process::output_within(
+        example.interlock().arg("graph").arg(example.file(WORKFLOW)),
+        LIMIT,
+    )?;
+    let file = example.workspace.root.join(example.file(README));
+    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let current = with_diagram(&text, &drawn)
+        .with_context(|| format!("{}: it has no mermaid block", file.display()))?;
+    expect_stored(&file, &current, Stored::from_environment())
+}
+
+/// A text whose first mermaid block is this diagram; `None` if it has no such block.
+fn with_diagram(text: &str, drawn: &str) -> Option<String> {
+    const FENCE: &str = "```mermaid\n";
+    let start = text.find(FENCE)? + FENCE.len();
+    let length = text[start..].find("```")?;
+    let (before, after) = (&text[..start], &text[start + length..]);
+    Some(format!("{before}{drawn}{after}"))
 }
 
 /// Whether stored output is compared with, or replaced.
@@ -202,6 +230,15 @@ mod tests {
             difference("a", "a\nb").unwrap(),
             r#"line 2 is stored as nothing and printed as "b""#
         );
+    }
+
+    #[test]
+    fn the_diagram_of_a_text_is_replaced_and_nothing_else() {
+        assert_eq!(
+            with_diagram("a\n```mermaid\nold\n```\nb ```\n", "new\n").unwrap(),
+            "a\n```mermaid\nnew\n```\nb ```\n"
+        );
+        assert_eq!(with_diagram("a\n```sh\nb\n```\n", "new\n"), None);
     }
 
     #[test]

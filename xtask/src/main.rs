@@ -8,10 +8,14 @@
 )]
 
 mod examples;
+mod fuzz;
+mod mutants;
+mod plant;
 mod process;
 mod python;
 mod steps;
 mod tidy;
+mod tools;
 mod workspace;
 
 use std::process::ExitCode;
@@ -35,6 +39,28 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((task, rest)) if task == "test" => test(rest),
+        Some((task, rest)) if task == "plant" => {
+            plant::run(&Workspace::load()?, rest)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((task, rest)) if task == "mutants" => {
+            let options = mutants::Options::parse(rest)?;
+            Ok(if mutants::run(&Workspace::load()?, &options)? {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
+        }
+        Some((task, rest)) if task == "fuzz" => {
+            let options = fuzz::Options::parse(rest)?;
+            fuzz::run(&Workspace::load()?, &options)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Some((task, [])) if task == "bench" => {
+            let workspace = Workspace::load()?;
+            process::run(process::cargo(&workspace).args(["bench", "-p", "interlock-proto"]))?;
+            Ok(ExitCode::SUCCESS)
+        }
         Some((task, [])) if task == "help" || task == "--help" => {
             println!("{}", help());
             Ok(ExitCode::SUCCESS)
@@ -68,6 +94,16 @@ fn test(arguments: &[String]) -> Result<ExitCode> {
     })
 }
 
+const TASKS: &str = "\
+cargo xtask plant [NAME…]                  plant each known bug, or those named, and see it caught
+cargo xtask mutants [--file F…] [--jobs N] [--list]
+                                           change the machines bit by bit and see it noticed
+cargo xtask fuzz [TARGET…] [--seconds N]   feed hostile bytes to all readers, or those named
+cargo xtask bench                          measure frames and connections
+cargo xtask help                           show this
+
+";
+
 fn help() -> String {
     let mut text = String::from(
         "cargo xtask test [--keep-going] [STEP…]    run all steps, or those named, in this order:\n",
@@ -75,7 +111,7 @@ fn help() -> String {
     for step in STEPS {
         text.push_str(&format!("    {:<10} {}\n", step.name, step.about));
     }
-    text.push_str("cargo xtask help                           show this\n\n");
+    text.push_str(TASKS);
     text.push_str("INTERLOCK_NO_SKIP=1   a step that cannot run here is a failure\n");
     text.push_str("UPDATE_EXPECT=1       rewrite the stored output of the examples");
     text

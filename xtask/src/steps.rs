@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{examples, python, tidy};
+use crate::{examples, plant, python, tidy};
 
 /// One step. It passes, fails with an error, or says why it cannot run here.
 pub(crate) struct Step {
@@ -27,8 +27,15 @@ pub(crate) enum Ran {
 pub(crate) const STEPS: &[Step] = &[
     Step {
         name: "format",
-        about: "cargo fmt --check",
-        run: |workspace| cargo(workspace, &["fmt", "--all", "--check"]),
+        about: "cargo fmt --check, the fuzz targets too",
+        run: |workspace| {
+            cargo(workspace, &words("fmt --all --check"))?;
+            // A workspace of its own; `--all` would format ours once more.
+            cargo(
+                workspace,
+                &words("fmt --manifest-path fuzz/Cargo.toml --check"),
+            )
+        },
     },
     Step {
         name: "tidy",
@@ -49,6 +56,14 @@ pub(crate) const STEPS: &[Step] = &[
         run: |workspace| {
             let options = "test --workspace --all-features --locked";
             cargo(workspace, &words(options))
+        },
+    },
+    Step {
+        name: "plant",
+        about: "plant each known bug in the machines and see a test catch it",
+        run: |workspace| {
+            plant::run(workspace, &[])?;
+            Ok(Ran::Done)
         },
     },
     Step {

@@ -186,8 +186,12 @@ impl Source {
     }
 
     fn whitespace(&self) -> Vec<Finding> {
-        // Stored output is compared byte by byte, so its blanks are meant.
-        if self.path.ends_with(".out") || self.is_lock_file() {
+        // Stored output, patches and inputs count byte by byte, so their blanks are meant.
+        let is_exact = self.path.ends_with(".out")
+            || self.path.ends_with(".patch")
+            || self.path.starts_with("fuzz/seeds/")
+            || self.path.starts_with("fuzz/regressions/");
+        if is_exact || self.is_lock_file() {
             return Vec::new();
         }
         let mut findings = Vec::new();
@@ -372,7 +376,9 @@ mod tests {
             [1, 2, 3].map(|line| (Rule::Whitespace, line))
         );
         assert_eq!(broken("a.rs", "//! A.\n\tb\n"), [(Rule::Whitespace, 2)]);
-        assert_eq!(broken("script.out", "a \nb"), []);
+        for exact in ["script.out", "plants/a/b.patch", "fuzz/regressions/a/b"] {
+            assert_eq!(broken(exact, "a \nb"), []);
+        }
         assert_eq!(broken("empty.txt", ""), []);
     }
 

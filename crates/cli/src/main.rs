@@ -1,2 +1,111 @@
-//! (empty)
-fn main() {}
+//! The command line: `interlock check`, `graph`, `play` and `serve`.
+//!
+//! One module per command. Standard output holds what was asked for, standard error what went
+//! wrong, and the exit code says whose turn it is: see [`Stop`].
+
+mod check;
+mod graph;
+mod load;
+mod play;
+mod report;
+mod serve;
+mod terminal;
+
+use clap::{Parser, Subcommand};
+use std::{io, process::ExitCode};
+
+/// MCP servers that cannot be used out of order.
+#[derive(Parser)]
+#[command(name = "interlock", version, after_help = AFTER_HELP)]
+struct Cli {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+const AFTER_HELP: &str = "\
+Exit codes:
+  0  it did what it was asked
+  1  it found something, was refused, or failed
+  2  it was called wrongly, or a file cannot be read
+
+Examples:
+  interlock check flow.yaml        say everything that is wrong with a workflow file
+  interlock graph flow.yaml        draw it
+  interlock play flow.yaml         try it by hand
+  interlock serve flow.yaml        serve it to an MCP client";
+
+#[derive(Subcommand)]
+enum Command {
+    Check(check::Arguments),
+    Graph(graph::Arguments),
+    Play(play::Arguments),
+    Serve(serve::Arguments),
+}
+
+/// Why a command did not do what it was asked.
+enum Stop {
+    /// Exit code 1, and everything has been said.
+    Told,
+    /// Exit code 1, for this reason.
+    Failed(anyhow::Error),
+    /// Exit code 2, for this reason.
+    Misused(anyhow::Error),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl From<anyhow::Error> for Stop {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Stop::Told) => ExitCode::FAILURE,
+        // Whoever read our output has seen enough.
+        Err(Stop::Failed(error)) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(Stop::Failed(error)) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+        Err(Stop::Misused(error)) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Stop> {
+    match cli.command {
+        Some(Command::Check(arguments)) => check::run(&arguments),
+        Some(Command::Graph(arguments)) => graph::run(&arguments),
+        Some(Command::Play(arguments)) => play::run(&arguments),
+        Some(Command::Serve(arguments)) => serve::run(&arguments),
+        None => Ok(<Cli as clap::CommandFactory>::command().print_help()?),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<io::Error>()
+        .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// Runs something asynchronous to its end.
+///
+/// What is still running then is dropped, and commands with it; threads that are blocked, say on
+/// reading standard input, are not waited for.
+fn block_on<F: Future>(work: F) -> io::Result<F::Output> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let output = runtime.block_on(work);
+    runtime.shutdown_background();
+    Ok(output)
+}

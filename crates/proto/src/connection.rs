@@ -112,6 +112,13 @@ pub enum Input {
     },
     /// Any other request came.
     Request(Key),
+    /// A request came that cannot be read.
+    Malformed {
+        /// Its id, where that could be read.
+        id: Option<RequestId>,
+        /// What is wrong with it.
+        refusal: Refusal,
+    },
     /// `notifications/initialized` came.
     Ready,
     /// `notifications/cancelled` came.
@@ -206,6 +213,16 @@ pub fn step(
     input: Input,
     now: Time,
 ) -> Result<Step<State, Effect>, Refusal> {
+    // Before anything else: whatever is said about it would carry the id of the first call, and
+    // settle that one at the client.
+    if ledger.answers_twice(&input) {
+        return match rules.duplicates {
+            Duplicates::Dropped => ignore(state, Noise::Duplicate),
+            Duplicates::Refused => {
+                Err(Refusal::new(Code::EntityDuplicate).with_rpc(RpcCode::INVALID_REQUEST))
+            }
+        };
+    }
     match state {
         State::NotInitialized { until: Some(until) }
             if matches!(input, Input::Tick) && now >= *until =>
@@ -240,6 +257,7 @@ fn unopened(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Tim
             Lane::Stateless(_) => admit(rules, &State::Stateless, ledger, key),
             Lane::Handshake => Err(Refusal::new(Code::ServerUninitialized)),
         },
+        Input::Malformed { refusal, .. } => Err(refusal),
         Input::Settled(key) => settled(here, ledger, key),
         Input::Cancelled { id } => cancelled(here, ledger, &id),
         Input::Ready | Input::Notification => ignore(here, Noise::Notification),
@@ -276,6 +294,7 @@ fn initializing(
         Input::Initialize { .. }
         | Input::Ping { .. }
         | Input::Request(_)
+        | Input::Malformed { .. }
         | Input::Cancelled { .. }
         | Input::Notification
         | Input::Response(_)
@@ -295,10 +314,12 @@ fn open(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Time) -
             .because("the connection is initialized already")),
         Input::Ping { id } => admit(rules, here, ledger, handshake(id)),
         Input::Request(key) => admit(rules, here, ledger, key),
+        Input::Malformed { refusal, .. } => Err(refusal),
         Input::Settled(key) => settled(here, ledger, key),
         Input::Cancelled { id } => cancelled(here, ledger, &id),
         Input::Ready | Input::Notification => ignore(here, Noise::Notification),
         Input::Response(ask) => response(here, ledger, ask),
+        Input::Ask(ask) if ledger.asks.contains(&ask) => stay(here),
         Input::Ask(ask) => go(here.clone(), vec![Effect::SendAsk(ask)]),
         Input::Subscribed(uri) => {
             let next = match here.version() {
@@ -344,6 +365,7 @@ fn draining(
         | Input::Request(_)
         | Input::Ask(_)
         | Input::Subscribed(_) => Err(Refusal::new(Code::ServerShuttingDown)),
+        Input::Malformed { refusal, .. } => Err(refusal),
         Input::Settled(key) => {
             let last = ledger.pending.iter().all(|pending| *pending == key);
             let mut step = settled(&here, ledger, key)?;
@@ -379,6 +401,7 @@ fn closed(input: Input) -> Stepped {
         Input::Initialize { .. }
         | Input::Ping { .. }
         | Input::Request(_)
+        | Input::Malformed { .. }
         | Input::Ask(_)
         | Input::Subscribed(_) => Err(Refusal::new(Code::ServerShuttingDown)),
         Input::Ready
@@ -409,15 +432,6 @@ fn initialize(
 }
 
 fn admit(rules: &Rules, next: &State, ledger: &Ledger, key: Key) -> Stepped {
-    // Numbered requests are never duplicates of each other.
-    if ledger.pending.contains(&key) {
-        return match rules.duplicates {
-            Duplicates::Dropped => ignore(next, Noise::Duplicate),
-            Duplicates::Refused => {
-                Err(Refusal::new(Code::EntityDuplicate).with_rpc(RpcCode::INVALID_REQUEST))
-            }
-        };
-    }
     room(rules, ledger)?;
     go(next.clone(), vec![Effect::Serve(key)])
 }
@@ -588,6 +602,10 @@ impl Machine for Connection {
             Input::Ping { id: id() },
             Input::Request(handshake(id())),
             Input::Request(stateless.clone()),
+            Input::Malformed {
+                id: Some(id()),
+                refusal: Refusal::new(Code::ProtocolError),
+            },
             Input::Ready,
             Input::Cancelled { id: id() },
             Input::Notification,
@@ -635,6 +653,7 @@ impl Machine for Connection {
                 lane: Lane::Stateless(_),
                 ..
             }) => "stateless request",
+            Input::Malformed { .. } => "malformed",
             Input::Ready => "ready",
             Input::Cancelled { .. } => "cancelled",
             Input::Notification => "notification",

@@ -42,6 +42,23 @@ impl Version {
     /// Those that a single request can select by its `_meta`.
     pub const STATELESS: &'static [Self] = &[Self::V2026_07_28];
 
+    /// Those that `initialize` can select, newest first.
+    pub const HANDSHAKE: &'static [Self] = &[
+        Self::V2025_11_25,
+        Self::V2025_06_18,
+        Self::V2025_03_26,
+        Self::V2024_11_05,
+    ];
+
+    /// All of them, newest first.
+    pub const NEWEST_FIRST: &'static [Self] = &[
+        Self::V2026_07_28,
+        Self::V2025_11_25,
+        Self::V2025_06_18,
+        Self::V2025_03_26,
+        Self::V2024_11_05,
+    ];
+
     /// What `initialize` is answered with when it asks for something we do not serve that way.
     pub const COUNTER_OFFER: Self = Self::V2025_11_25;
 
@@ -61,6 +78,16 @@ impl Version {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|v| v.as_str() == text)
+    }
+
+    /// Whether it has batches: several messages in one array. They came with 2025-03-26 and went
+    /// with the version after it.
+    #[must_use]
+    pub const fn has_batches(self) -> bool {
+        match self {
+            Self::V2025_03_26 => true,
+            Self::V2024_11_05 | Self::V2025_06_18 | Self::V2025_11_25 | Self::V2026_07_28 => false,
+        }
     }
 
     /// Which way of coming to terms it uses.
@@ -229,7 +256,7 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern>, Refusal> {
     #[derive(Deserialize)]
     struct Params<'a> {
         #[serde(borrow, default, rename = "_meta")]
-        meta: Option<Meta<'a>>,
+        meta: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct Meta<'a> {
@@ -246,7 +273,10 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern>, Refusal> {
     };
     // Params that are no object, or a `_meta` that is none, carry no modern `_meta`; the method's
     // own reader says what is wrong with them.
-    let Ok(Params { meta: Some(meta) }) = serde_json::from_str(params.get()) else {
+    let Some(Params { meta: Some(meta) }) = object::<Params<'_>>(params) else {
+        return Ok(None);
+    };
+    let Some(meta) = object::<Meta<'_>>(meta) else {
         return Ok(None);
     };
     let Some(version) = meta.version else {
@@ -291,6 +321,14 @@ pub fn declared(capabilities: &RawValue) -> Option<(Vec<Capability>, Vec<Box<str
         }
     }
     Some((known, unknown))
+}
+
+/// Reads an object, and nothing else: a derived reader would take an array for one.
+fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
+    if !raw.get().starts_with('{') {
+        return None;
+    }
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// The code of "no such resource": it changed with 2026-07-28.
@@ -342,6 +380,9 @@ mod tests {
             r#"{"_meta": 5, "x": "protocolVersion"}"#,
             r#"{"protocolVersion": "2026-07-28"}"#,
             r#"{"_meta": {"progressToken": 1, "protocolVersion": "2026-07-28"}}"#,
+            r#"{"_meta": ["2026-07-28", {}], "x": "protocolVersion"}"#,
+            r#"[{"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                 "io.modelcontextprotocol/clientCapabilities": {}}]"#,
         ] {
             assert_eq!(read(old), Ok(None), "{old}");
         }

@@ -3,10 +3,16 @@
 //! `params` and `result` stay raw until somebody needs a type. Nothing here recurses over the
 //! input or keeps more than the input itself, so hostile bytes cost what their length costs.
 
-use crate::{Code, Refusal, RequestId, RpcCode};
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::{Code, Refusal, RequestId, RpcCode, Version};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt, marker::PhantomData};
+
+#[cfg(test)]
+mod tests;
 
 /// How large a message may be. All of it is refused with a code, none of it ends the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,20 +109,7 @@ pub enum Reply {
 ///
 /// [`Malformed`] for anything that is not exactly one JSON-RPC message.
 pub fn parse<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Frame<'a>, Malformed> {
-    if bytes.len() > limits.bytes {
-        return Err(Malformed::too_large(limits));
-    }
-    let text = std::str::from_utf8(bytes)
-        .map_err(|_| Malformed::unread(Refusal::new(Code::UnsupportedEncoding)))?;
-    if nesting_exceeds(text, limits.depth) {
-        return Err(Malformed::unread(invalid(format!(
-            "the message is nested deeper than {} levels",
-            limits.depth
-        ))));
-    }
-    let fields: Fields<'a> = serde_json::from_str(text)
-        .map_err(|error| Malformed::unread(not_an_object(text, &error)))?;
-    fields.judge(limits)
+    judge(text(bytes, limits)?, limits)
 }
 
 /// Appends a result as one line, without the line's end.
@@ -155,6 +148,17 @@ pub enum ErrorId {
     Absent,
     /// It could not be read and is null, as before 2025-11-25.
     Null,
+}
+
+impl ErrorId {
+    /// For an id that could not be read, on a connection that speaks this version or none yet.
+    #[must_use]
+    pub fn unread(version: Option<Version>) -> Self {
+        match version {
+            Some(version) if version < Version::V2025_11_25 => Self::Null,
+            Some(_) | None => Self::Absent,
+        }
+    }
 }
 
 /// Appends an error as one line, without the line's end.
@@ -252,7 +256,7 @@ impl Malformed {
         )
     }
 
-    const fn unread(refusal: Refusal) -> Self {
+    pub(crate) const fn unread(refusal: Refusal) -> Self {
         Self {
             id: None,
             refusal,
@@ -261,30 +265,88 @@ impl Malformed {
     }
 }
 
-#[derive(Deserialize)]
-struct Fields<'a> {
-    #[serde(borrow, default, deserialize_with = "present")]
-    jsonrpc: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    id: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    method: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    params: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    result: Option<&'a RawValue>,
-    #[serde(borrow, default, deserialize_with = "present")]
-    error: Option<&'a RawValue>,
+/// Judges one member of a batch, or a message that stands alone.
+pub(crate) fn judge<'a>(text: &'a str, limits: &Limits) -> Result<Frame<'a>, Malformed> {
+    let fields: Fields<'a> = serde_json::from_str(text)
+        .map_err(|error| Malformed::unread(not_an_object(text, &error)))?;
+    fields.judge(limits)
 }
 
-/// Tells `null` from a member that is not there.
-fn present<'de: 'a, 'a, D: Deserializer<'de>>(d: D) -> Result<Option<&'a RawValue>, D::Error> {
-    <&'a RawValue>::deserialize(d).map(Some)
+/// The text of a message, if it is neither too long nor nested too deeply.
+pub(crate) fn text<'a>(bytes: &'a [u8], limits: &Limits) -> Result<&'a str, Malformed> {
+    if bytes.len() > limits.bytes {
+        return Err(Malformed::too_large(limits));
+    }
+    let text = std::str::from_utf8(bytes)
+        .map_err(|_| Malformed::unread(Refusal::new(Code::UnsupportedEncoding)))?;
+    if nesting_exceeds(text, limits.depth) {
+        return Err(Malformed::unread(invalid(format!(
+            "the message is nested deeper than {} levels",
+            limits.depth
+        ))));
+    }
+    Ok(text)
+}
+
+/// The members of a message that mean something, each as it was written.
+#[derive(Default)]
+struct Fields<'a> {
+    jsonrpc: Option<&'a RawValue>,
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    /// A member that is there more than once, so that nobody can say which one is meant.
+    twice: Option<&'static str>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
+    /// By hand, because a derived reader takes an array for an object, and gives up on the whole
+    /// message when one member stands there twice: then nobody knows whether it wants an answer.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<'a>(PhantomData<Fields<'a>>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = Fields<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Fields::default();
+                while let Some(Text(name)) = map.next_key()? {
+                    let (name, slot) = match &*name {
+                        "jsonrpc" => ("jsonrpc", &mut fields.jsonrpc),
+                        "id" => ("id", &mut fields.id),
+                        "method" => ("method", &mut fields.method),
+                        "params" => ("params", &mut fields.params),
+                        "result" => ("result", &mut fields.result),
+                        "error" => ("error", &mut fields.error),
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                            continue;
+                        }
+                    };
+                    let again = slot.replace(map.next_value()?).is_some();
+                    // Two ids are the worst: then there is none to answer to.
+                    if again && fields.twice != Some("id") {
+                        fields.twice = Some(name);
+                    }
+                }
+                Ok(fields)
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
+    }
 }
 
 impl<'a> Fields<'a> {
     fn judge(self, limits: &Limits) -> Result<Frame<'a>, Malformed> {
         let (id, bad_id) = match self.id.map(|raw| read_id(raw, limits)) {
+            Some(_) if self.twice == Some("id") => (None, None),
             Some(Ok(id)) => (Some(id), None),
             Some(Err(why)) => (None, Some(why)),
             None => (None, None),
@@ -304,7 +366,10 @@ impl<'a> Fields<'a> {
                 Reply::None
             },
         };
-        if self.jsonrpc.is_none_or(|raw| raw.get() != "\"2.0\"") {
+        if let Some(name) = self.twice {
+            return Err(malformed(invalid(format!("`{name}` is there twice"))));
+        }
+        if !self.jsonrpc.is_some_and(is_two) {
             return Err(malformed(invalid("`jsonrpc` must be \"2.0\"")));
         }
         if let Some(why) = bad_id {
@@ -339,6 +404,12 @@ impl<'a> Fields<'a> {
     }
 }
 
+/// Nobody writes it with escapes, but it would mean the same.
+fn is_two(version: &RawValue) -> bool {
+    version.get() == "\"2.0\""
+        || serde_json::from_str(version.get()).is_ok_and(|Text(text)| text == "2.0")
+}
+
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
@@ -350,11 +421,11 @@ fn read_id(raw: &RawValue, limits: &Limits) -> Result<RequestId, String> {
     RequestId::read(raw).ok_or_else(|| "`id` must be a string or an integer".to_owned())
 }
 
-fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
+pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
     Refusal::new(Code::ProtocolError).because(message)
 }
 
-fn not_an_object(text: &str, error: &serde_json::Error) -> Refusal {
+pub(crate) fn not_an_object(text: &str, error: &serde_json::Error) -> Refusal {
     match error.classify() {
         serde_json::error::Category::Data if text.trim_start().starts_with('[') => {
             invalid("batches are not supported: send one message at a time")
@@ -406,203 +477,4 @@ fn nesting_exceeds(text: &str, most: usize) -> bool {
         }
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Frame<'_>, Malformed> {
-        parse(text.as_bytes(), &Limits::default())
-    }
-
-    #[track_caller]
-    fn check_id(written: &str, id: RequestId) {
-        let text = format!(r#"{{"jsonrpc":"2.0","id":{written},"method":"m"}}"#);
-        match read(&text) {
-            Ok(Frame::Request(request)) => assert_eq!(request.id, id),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    #[track_caller]
-    fn check_malformed(text: &str, rpc: RpcCode, id: Option<RequestId>, reply: Reply) {
-        let malformed = read(text).unwrap_err();
-        assert_eq!(malformed.refusal.rpc_code(), rpc, "{malformed:?}");
-        assert_eq!(malformed.id, id, "{malformed:?}");
-        assert_eq!(malformed.reply, reply, "{malformed:?}");
-    }
-
-    #[test]
-    fn the_three_kinds_are_told_apart() {
-        assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1]}}"#),
-            Ok(Frame::Request(Request { params: Some(raw), .. })) if raw.get() == r#"{"a":[1]}"#
-        ));
-        assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","method":"m"}"#),
-            Ok(Frame::Notification(Notification { params: None, .. }))
-        ));
-        assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","id":1,"result":null}"#),
-            Ok(Frame::Response(Response { outcome: Ok(raw), .. })) if raw.get() == "null"
-        ));
-        assert!(matches!(
-            read(r#"{"jsonrpc":"2.0","error":{"code":1,"message":""}}"#),
-            Ok(Frame::Response(Response {
-                id: None,
-                outcome: Err(_)
-            }))
-        ));
-    }
-
-    #[test]
-    fn ids_are_strings_or_integers_however_written() {
-        check_id("1", 1.into());
-        check_id("-7", (-7).into());
-        check_id("1.0", 1.into());
-        check_id("1e2", 100.into());
-        check_id("9223372036854775807", i64::MAX.into());
-        check_id(r#""a\"é\u00e9""#, "a\"éé".into());
-        check_id(r#""""#, "".into());
-    }
-
-    #[test]
-    fn an_escaped_method_is_read() {
-        let Ok(Frame::Request(request)) =
-            read(r#"{"jsonrpc":"2.0","id":1,"method":"tools\/call"}"#)
-        else {
-            panic!()
-        };
-        assert_eq!(request.method, "tools/call");
-    }
-
-    #[test]
-    fn what_is_no_message_is_answered_with_the_id_that_could_be_read() {
-        let one = Some(RequestId::Number(1));
-        let invalid = RpcCode::INVALID_REQUEST;
-        check_malformed("{", RpcCode::PARSE_ERROR, None, Reply::Error);
-        check_malformed("", RpcCode::PARSE_ERROR, None, Reply::Error);
-        check_malformed("{} x", RpcCode::PARSE_ERROR, None, Reply::Error);
-        check_malformed("42", invalid, None, Reply::Error);
-        check_malformed("[]", invalid, None, Reply::Error);
-        check_malformed("{}", invalid, None, Reply::Error);
-        check_malformed(
-            r#"{"id":1,"method":"m"}"#,
-            invalid,
-            one.clone(),
-            Reply::Error,
-        );
-        check_malformed(
-            r#"{"jsonrpc":"1.0","id":1,"method":"m"}"#,
-            invalid,
-            one.clone(),
-            Reply::Error,
-        );
-        check_malformed(
-            r#"{"jsonrpc":"2.0","id":1,"method":5}"#,
-            invalid,
-            one.clone(),
-            Reply::Error,
-        );
-        check_malformed(r#"{"jsonrpc":"2.0","id":1}"#, invalid, one, Reply::Error);
-        for id in ["null", "true", "1.5", "{}", "[1]", "1e300", r#""\ud800""#] {
-            let text = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"m"}}"#);
-            check_malformed(&text, invalid, None, Reply::Error);
-        }
-    }
-
-    #[test]
-    fn malformed_notifications_and_responses_are_not_answered() {
-        let invalid = RpcCode::INVALID_REQUEST;
-        check_malformed(
-            r#"{"jsonrpc":"1.0","method":"m"}"#,
-            invalid,
-            None,
-            Reply::None,
-        );
-        check_malformed(
-            r#"{"jsonrpc":"2.0","method":5}"#,
-            invalid,
-            None,
-            Reply::None,
-        );
-        check_malformed(
-            r#"{"jsonrpc":"2.0","result":1}"#,
-            invalid,
-            None,
-            Reply::None,
-        );
-        check_malformed(
-            r#"{"jsonrpc":"2.0","id":1,"result":1,"error":{}}"#,
-            invalid,
-            Some(1.into()),
-            Reply::None,
-        );
-    }
-
-    #[test]
-    fn invalid_utf8_is_a_parse_error() {
-        let malformed = parse(b"{\"jsonrpc\":\"2.0\xff\"}", &Limits::default()).unwrap_err();
-        assert_eq!(malformed.refusal.code(), Code::UnsupportedEncoding);
-        assert_eq!(malformed.refusal.rpc_code(), RpcCode::PARSE_ERROR);
-    }
-
-    #[test]
-    fn size_nesting_and_id_are_bounded() {
-        let limits = Limits {
-            bytes: 100,
-            depth: 3,
-            id_bytes: 10,
-        };
-        let code = |text: &str| {
-            parse(text.as_bytes(), &limits)
-                .map(|_| ())
-                .map_err(|malformed| malformed.refusal.code())
-        };
-        assert_eq!(code(&"x".repeat(101)), Err(Code::MessageTooLarge));
-        let deep = |params: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
-        assert_eq!(code(&deep("[[1],[2],[3]]")), Ok(()));
-        assert_eq!(code(&deep("[[[1]]]")), Err(Code::ProtocolError));
-        assert_eq!(code(&deep(r#""[[[[[[\"[[[""#)), Ok(()));
-        let long = r#"{"jsonrpc":"2.0","id":"0123456789","method":"m"}"#;
-        assert_eq!(code(long), Err(Code::ProtocolError));
-    }
-
-    #[test]
-    fn a_hundred_thousand_brackets_are_refused() {
-        let malformed = parse(&vec![b'['; 100_000], &Limits::default()).unwrap_err();
-        assert_eq!(malformed.refusal.rpc_code(), RpcCode::INVALID_REQUEST);
-    }
-
-    #[test]
-    fn each_message_is_one_line() {
-        let raw = RawValue::from_string("{\n \"a\":\r\n\"\\n\"}".to_owned()).unwrap();
-        let mut out = b"before\n".to_vec();
-        write_result(&mut out, &1.into(), &raw).unwrap();
-        assert_eq!(
-            String::from_utf8(out).unwrap(),
-            "before\n{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{  \"a\":  \"\\n\"}}"
-        );
-    }
-
-    #[test]
-    fn an_unread_id_is_left_out_or_null() {
-        let refusal = Refusal::new(Code::ProtocolError);
-        let text = |id| {
-            let mut out = Vec::new();
-            write_error(&mut out, &id, &refusal);
-            String::from_utf8(out).unwrap()
-        };
-        assert!(text(ErrorId::Absent).starts_with(r#"{"jsonrpc":"2.0","error""#));
-        assert!(text(ErrorId::Null).starts_with(r#"{"jsonrpc":"2.0","id":null,"error""#));
-        assert!(text(ErrorId::Known(7.into())).starts_with(r#"{"jsonrpc":"2.0","id":7,"#));
-    }
-
-    #[test]
-    fn a_notification_without_params_has_none() {
-        let mut out = Vec::new();
-        write_notification(&mut out, "notifications/x", None::<&()>).unwrap();
-        assert_eq!(out, br#"{"jsonrpc":"2.0","method":"notifications/x"}"#);
-    }
 }

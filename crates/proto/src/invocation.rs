@@ -292,6 +292,12 @@ fn idle(input: Input, now: Time) -> Step<State, Effect> {
 fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State, Effect> {
     let not_run = |effects: [Effect; 2]| go(State::Result(End::NotRun), effects);
     match input {
+        // No call starts after its deadline, whether or not the tick has come.
+        Input::Turn { .. } | Input::Tick if clock.is_over(now) => {
+            let refusal =
+                Refusal::new(Code::Timeout).because("the call waited too long for its turn");
+            not_run([Effect::LeaveQueue, Effect::Refuse(refusal)])
+        }
         Input::Turn { execution } => {
             let running = State::Executing {
                 clock: Clock::Running(now + execution),
@@ -303,11 +309,6 @@ fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State
         Input::Cancel => not_run([Effect::LeaveQueue, Effect::Suppress]),
         Input::Shutdown => {
             let refusal = Refusal::new(Code::ServerShuttingDown);
-            not_run([Effect::LeaveQueue, Effect::Refuse(refusal)])
-        }
-        Input::Tick if clock.is_over(now) => {
-            let refusal =
-                Refusal::new(Code::Timeout).because("the call waited too long for its turn");
             not_run([Effect::LeaveQueue, Effect::Refuse(refusal)])
         }
         Input::Wait => {
@@ -404,6 +405,7 @@ impl Machine for Invocation {
     const EDGES: &'static [(&'static str, &'static str, &'static str)] = &[
         ("Idle", "call", "Pending"),
         ("Pending", "turn", "Executing"),
+        ("Pending", "turn", "Result"),
         ("Pending", "refused", "Result"),
         ("Pending", "cancel", "Result"),
         ("Pending", "shutdown", "Result"),
@@ -560,6 +562,18 @@ mod tests {
             matches!(&step.effects[..], [Effect::LeaveQueue, Effect::Refuse(refusal)]
             if refusal.code() == Code::Timeout)
         );
+    }
+
+    #[test]
+    fn a_turn_that_comes_too_late_is_none() {
+        let step = play([(call(), 0), (turn(), 100)]);
+        assert_eq!(step.state, State::Result(End::NotRun));
+        assert!(
+            matches!(&step.effects[..], [Effect::LeaveQueue, Effect::Refuse(refusal)]
+            if refusal.code() == Code::Timeout)
+        );
+        let step = play([(call(), 0), (turn(), 99)]);
+        assert_eq!(step.effects, [Effect::Start]);
     }
 
     #[test]

@@ -17,6 +17,7 @@
 //! | Module | What it is |
 //! |---|---|
 //! | [`frame`] | bytes to JSON-RPC message and back |
+//! | [`batch`] | several messages in one array |
 //! | [`era`] | protocol versions, which methods they have, modern `_meta` |
 //! | [`refusal`] | every way of saying no |
 //! | [`connection`] | a connection's life |
@@ -28,6 +29,7 @@
 //! | [`elicitation`] | something a person is asked |
 //! | [`machine`] | what machines have in common, for walking and drawing them |
 
+pub mod batch;
 pub mod connection;
 pub mod elicitation;
 pub mod era;

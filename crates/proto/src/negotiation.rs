@@ -46,6 +46,15 @@ impl State {
             Self::NotNegotiated | Self::Negotiating { .. } => None,
         }
     }
+
+    /// When the negotiation next needs a [`Input::Tick`], if nothing else happens.
+    #[must_use]
+    pub const fn wake_at(&self) -> Option<Time> {
+        match self {
+            Self::Negotiating { until, .. } => Some(*until),
+            Self::NotNegotiated | Self::Negotiated(_) | Self::Active(_) => None,
+        }
+    }
 }
 
 /// What `initialize` says.
@@ -84,8 +93,8 @@ impl Offer {
             version: Option<&'a RawValue>,
             #[serde(borrow)]
             capabilities: &'a RawValue,
-            #[serde(rename = "clientInfo")]
-            client: Client,
+            #[serde(borrow, rename = "clientInfo")]
+            client: &'a RawValue,
         }
         #[derive(Deserialize)]
         struct Client {
@@ -96,8 +105,8 @@ impl Offer {
 
         let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
         let params = params.ok_or_else(|| wrong("`initialize` needs parameters".to_owned()))?;
-        let params: Params<'_> = serde_json::from_str(params.get())
-            .map_err(|error| wrong(format!("invalid parameters of `initialize`: {error}")))?;
+        let params: Params<'_> = object("the parameters of `initialize`", params)?;
+        let info: Client = object("`clientInfo`", params.client)?;
         let version: String = params
             .version
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -114,9 +123,18 @@ impl Offer {
             version,
             client: client.into_iter().collect(),
             unsupported,
-            client_name: crate::refusal::shortened(&params.client.name).into(),
+            client_name: crate::refusal::shortened(&info.name).into(),
         })
     }
+}
+
+/// A derived reader would take an array for an object.
+fn object<'a, T: Deserialize<'a>>(what: &str, raw: &'a RawValue) -> Result<T, Refusal> {
+    let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
+    if !raw.get().starts_with('{') {
+        return Err(wrong(format!("{what} must be an object")));
+    }
+    serde_json::from_str(raw.get()).map_err(|error| wrong(format!("{what}: {error}")))
 }
 
 /// What may be used from now on.
@@ -391,6 +409,12 @@ mod tests {
             )),
             Code::InvalidParams
         );
+        for array in [
+            r#"["2025-11-25", {}, {"name": "me", "version": "1"}]"#,
+            r#"{"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": ["me", "1"]}"#,
+        ] {
+            assert_eq!(code(array), Code::InvalidParams, "{array}");
+        }
         assert_eq!(Offer::read(None).unwrap_err().code(), Code::InvalidParams);
     }
 
@@ -434,6 +458,7 @@ mod tests {
         let state = step(&State::NotNegotiated, Input::Offer(offer()), Time(0))
             .unwrap()
             .state;
+        assert_eq!(state.wake_at(), Some(Time(5_000)));
         assert_eq!(step(&state, Input::Tick, Time(4_999)).unwrap().state, state);
         let step = step(&state, Input::Tick, Time(5_000)).unwrap();
         assert_eq!(step.state, State::NotNegotiated);

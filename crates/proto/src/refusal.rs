@@ -178,7 +178,7 @@ catalogue! {
     1071 ApprovalPending "approval_pending" 202 Warn Later Reserved("approvals come with the complete automaton")
         "an operator must approve this call" "repeat the same call once it is approved";
     1076 ServerUninitialized "server_uninitialized" 503 Error Changed Feature("connection")
-        "the connection is not initialized" "send `initialize` first, or put 2026-07-28 `_meta` on the request";
+        "the connection is not initialized: it takes `initialize`, or 2026-07-28 `_meta` on the request" "send `initialize` first, or put 2026-07-28 `_meta` on the request";
     1077 ServerShuttingDown "server_shutting_down" 503 Warn Later Feature("connection")
         "the server is shutting down" "connect again later";
     1078 ServiceUnavailable "service_unavailable" 503 Warn Later Reserved("the memory store is always available")
@@ -272,6 +272,7 @@ pub struct Refusal {
     rpc: RpcCode,
     message: Cow<'static, str>,
     requested: Option<Box<str>>,
+    supported: &'static [Version],
 }
 
 impl Refusal {
@@ -283,6 +284,7 @@ impl Refusal {
             rpc: code.rpc(),
             message: Cow::Borrowed(code.facts().message),
             requested: None,
+            supported: Version::NEWEST_FIRST,
         }
     }
 
@@ -315,6 +317,13 @@ impl Refusal {
             requested: Some(shortened(requested).into()),
             ..Self::new(Code::InvalidProtocolVersion).with_rpc(RpcCode::UNSUPPORTED_VERSION)
         }
+    }
+
+    /// Says which versions a client can choose from, where that is the question.
+    #[must_use]
+    pub const fn supporting(mut self, versions: &'static [Version]) -> Self {
+        self.supported = versions;
+        self
     }
 
     /// Why.
@@ -379,7 +388,7 @@ impl Serialize for Refusal {
             "data",
             &Data {
                 refusal: self.facts(),
-                supported: self.requested.as_ref().map(|_| Version::STATELESS),
+                supported: self.requested.as_ref().map(|_| self.supported),
                 requested: self.requested.as_deref(),
             },
         )?;
@@ -445,7 +454,10 @@ mod tests {
         let json = serde_json::to_value(Refusal::unsupported_version("1900-01-01")).unwrap();
         assert_eq!(json["code"], -32022);
         assert_eq!(json["data"]["requested"], "1900-01-01");
-        assert_eq!(json["data"]["supported"], serde_json::json!(["2026-07-28"]));
+        assert_eq!(
+            json["data"]["supported"],
+            serde_json::json!(Version::NEWEST_FIRST)
+        );
     }
 
     #[test]

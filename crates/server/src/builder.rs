@@ -13,6 +13,9 @@ use interlock_store::{MemoryStore, Store};
 use interlock_workflow::{Finding, Kind, Severity, Workflow};
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
+/// How many journal entries of one instance are kept in memory.
+const JOURNAL_LIMIT: u64 = 10_000;
+
 /// Collects what a server is made of. Nothing fails before [`build`](Self::build).
 #[must_use]
 pub struct Builder {
@@ -27,6 +30,8 @@ pub struct Builder {
     rules: connection::Rules,
     limits: Limits,
     times: Times,
+    tool_timeout: Option<Duration>,
+    journal_limit: Option<u64>,
 }
 
 /// Why a server cannot be built. Each says whose name it is about.
@@ -40,6 +45,16 @@ pub enum BuildError {
         kind: Kind,
         /// What they are called.
         name: String,
+    },
+    /// A name that clients and models would choke on.
+    #[error("`{name}` cannot be the name of a {kind}: {rule}")]
+    Name {
+        /// Of which kind it is.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// What would do.
+        rule: &'static str,
     },
     /// The tool's input schema cannot be used.
     #[error("the input schema of tool `{tool}` is not usable: {why}")]
@@ -73,6 +88,8 @@ impl Builder {
             rules: connection::Rules::default(),
             limits: Limits::default(),
             times: Times::default(),
+            tool_timeout: None,
+            journal_limit: Some(JOURNAL_LIMIT),
         }
     }
 
@@ -102,14 +119,15 @@ impl Builder {
 
     /// Puts everything behind a workflow: what it does not name cannot be called any more.
     pub fn workflow(mut self, workflow: Workflow) -> Self {
-        self.times.execution = workflow.settings().tool_timeout;
         self.workflow = Some(workflow);
         self
     }
 
-    /// Where instances are kept; in memory unless said otherwise.
+    /// Where instances are kept, with their whole journals. Unless this is said they are kept in
+    /// memory, with the last 10,000 entries of each journal, and are gone with their session.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
+        self.journal_limit = None;
         self
     }
 
@@ -131,9 +149,10 @@ impl Builder {
         self
     }
 
-    /// How long a call may run unless its tool or the workflow says otherwise.
+    /// How long a call may run unless its tool or its binding says otherwise. This goes before
+    /// what the workflow's settings say.
     pub const fn tool_timeout(mut self, timeout: Duration) -> Self {
-        self.times.execution = timeout;
+        self.tool_timeout = Some(timeout);
         self
     }
 
@@ -171,6 +190,12 @@ impl Builder {
         if !errors.is_empty() {
             return Err(BuildErrors(errors));
         }
+        let by_workflow = || Some(self.workflow.as_ref()?.settings().tool_timeout);
+        let execution = self.tool_timeout.or_else(by_workflow);
+        let times = Times {
+            execution: execution.unwrap_or(self.times.execution),
+            ..self.times
+        };
         Ok(Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
@@ -181,7 +206,8 @@ impl Builder {
             clock: self.clock,
             rules: self.rules,
             limits: self.limits,
-            times: self.times,
+            times,
+            journal_limit: self.journal_limit,
             shared: std::sync::OnceLock::new(),
         }))
     }
@@ -221,6 +247,10 @@ impl<T> Shelf<T> {
             by_name: HashMap::with_capacity(items.len()),
         };
         for (name, item) in items {
+            if let Err(rule) = check_name(kind, &name) {
+                errors.push(BuildError::Name { kind, name, rule });
+                continue;
+            }
             let at = shelf.items.len();
             if shelf.by_name.insert(name.clone(), at).is_some() {
                 errors.push(BuildError::Duplicate { kind, name });
@@ -237,6 +267,28 @@ impl<T> Shelf<T> {
 
     fn names(&self) -> impl Iterator<Item = &str> {
         self.items.iter().map(|(name, _)| name.as_str())
+    }
+}
+
+/// Tool names as the specification wants them; of the others, that they can be written on a line.
+fn check_name(kind: Kind, name: &str) -> Result<(), &'static str> {
+    const MOST: usize = 128;
+    match kind {
+        Kind::Tool => {
+            let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_-./".contains(&b);
+            if (1..=MOST).contains(&name.len()) && name.bytes().all(allowed) {
+                Ok(())
+            } else {
+                Err("1 to 128 letters, digits, `_`, `-`, `.` and `/` are allowed")
+            }
+        }
+        Kind::Resource | Kind::Prompt => {
+            if name.is_empty() || name.chars().any(char::is_control) {
+                Err("it must not be empty, nor hold control characters")
+            } else {
+                Ok(())
+            }
+        }
     }
 }
 

@@ -4,103 +4,63 @@
 //! comes before telling others, telling others before answering.
 
 use crate::{
-    builder::CheckedTool,
     clock,
     context::{Context, Place},
     convert::{self, Answer, No},
-    handler::{Failure, Prompt, Reply, Resource, Work},
-    instance::{Inbox, Instance, Turn},
-    methods::Queue,
-    model::JsonObject,
+    handler::{Failure, Prepared, Reply},
+    instance::{Held, Inbox, Instance, KeepError, Marked, Turn},
     server::Inner,
+    wire,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{
-    Code, Refusal, RequestId, Version, frame,
+    Code, Refusal, RequestId, Version,
     invocation::{self, Effect, Finish, Input, Invocation, Outcome, State},
     machine::Machine,
 };
-use interlock_store::StoreError;
 use interlock_workflow::{Kind, Pass, Position};
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// A call that has been admitted.
 pub(crate) struct Start {
-    pub(crate) target: Target,
-    pub(crate) arguments: JsonObject,
-    pub(crate) turn: Queue,
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) handler: Prepared,
     pub(crate) instance: Option<Arc<Instance>>,
     pub(crate) version: Version,
-}
-
-/// What is called.
-#[derive(Clone, Debug)]
-pub(crate) enum Target {
-    Tool(Arc<CheckedTool>),
-    Resource(Arc<Resource>),
-    Prompt(Arc<Prompt>),
-}
-
-impl Target {
-    const fn kind(&self) -> Kind {
-        match self {
-            Self::Tool(_) => Kind::Tool,
-            Self::Resource(_) => Kind::Resource,
-            Self::Prompt(_) => Kind::Prompt,
-        }
-    }
-
-    fn name(&self) -> &str {
-        match self {
-            Self::Tool(tool) => &tool.tool.model.name,
-            Self::Resource(resource) => &resource.model.uri,
-            Self::Prompt(prompt) => &prompt.model.name,
-        }
-    }
-
-    fn timeout(&self) -> Option<Duration> {
-        match self {
-            Self::Tool(tool) => tool.tool.timeout,
-            Self::Resource(_) | Self::Prompt(_) => None,
-        }
-    }
-
-    fn start(&self, arguments: JsonObject, context: Context) -> Work {
-        match self {
-            Self::Tool(tool) => tool.tool.start(arguments, context),
-            Self::Resource(resource) => resource.start(context),
-            Self::Prompt(prompt) => prompt.start(arguments, context),
-        }
-    }
-}
-
-/// What a connection tells a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    /// Nothing.
-    Go,
-    /// The client takes it back.
-    Cancel,
-    /// The server ends and waits no longer.
-    Shutdown,
 }
 
 /// Where a call's messages go, and where it hears from its connection.
 pub(crate) struct Line {
     pub(crate) id: RequestId,
     pub(crate) inbox: Arc<Inbox>,
-    pub(crate) signals: watch::Receiver<Signal>,
+    pub(crate) signals: Signals,
 }
 
-/// Runs the call to its end. What it has to say to its client are whole lines, in order.
-pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Vec<u8> {
+/// What a call has to say to its client: whole lines.
+#[derive(Debug, Default)]
+pub(crate) struct Said {
+    /// What comes before the answer.
+    pub(crate) before: Vec<u8>,
+    /// The answer, unless the client took the call back.
+    pub(crate) answer: Option<Vec<u8>>,
+}
+
+/// Runs the call to its end.
+pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Said {
     Running::new(inner, start, line).run().await
 }
 
 struct Running {
     inner: Arc<Inner>,
-    start: Start,
+    kind: Kind,
+    name: String,
+    timeout: Option<Duration>,
+    handler: Option<Prepared>,
+    instance: Option<Arc<Instance>>,
+    version: Version,
     line: Line,
     waiting: Waiting,
     stop: watch::Sender<bool>,
@@ -109,27 +69,41 @@ struct Running {
     after: Option<Position>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
-    out: Vec<u8>,
+    said: Said,
 }
+
+/// How often a call tries to write down that it runs, if others write in between.
+const ATTEMPTS: usize = 16;
 
 /// What the call waits for.
 enum Waiting {
     Nothing,
-    Turn(BoxFuture<'static, Result<Admitted, No>>),
-    Handler(BoxFuture<'static, std::thread::Result<Result<Reply, Failure>>>),
+    /// For nothing: it need not take turns, and this is what became of it.
+    Judged(Option<Result<Duration, No>>),
+    Turn(BoxFuture<'static, Option<Held>>),
+    Handler(BoxFuture<'static, Finished>),
 }
 
-/// A call whose turn it is.
-struct Admitted {
-    turn: Option<Turn>,
-    deadline: Option<Duration>,
+/// What a handler returned, or that it panicked.
+type Finished = std::thread::Result<Result<Reply, Failure>>;
+
+/// What it waited for.
+enum Came {
+    Judgement(Result<Duration, No>),
+    Turn(Option<Held>),
+    Finished(Finished),
 }
 
 impl Running {
     fn new(inner: Arc<Inner>, start: Start, line: Line) -> Self {
         Self {
             inner,
-            start,
+            kind: start.kind,
+            name: start.name,
+            timeout: start.timeout,
+            handler: Some(start.handler),
+            instance: start.instance,
+            version: start.version,
             line,
             waiting: Waiting::Nothing,
             stop: watch::Sender::new(false),
@@ -137,11 +111,11 @@ impl Running {
             after: None,
             reply: None,
             no: None,
-            out: Vec::new(),
+            said: Said::default(),
         }
     }
 
-    async fn run(mut self) -> Vec<u8> {
+    async fn run(mut self) -> Said {
         let times = self.inner.times;
         let mut state = State::Idle;
         let mut input = Input::Call {
@@ -151,90 +125,183 @@ impl Running {
         loop {
             let event = Invocation::input_name(&input);
             let step = invocation::step(&state, input, self.inner.clock.now());
-            trace::<Invocation>(&state, event, &step.state);
+            wire::trace::<Invocation>(&state, event, &step.state);
             state = step.state;
             for effect in step.effects {
                 self.perform(effect).await;
             }
             input = match state {
                 State::Result(_) => Input::Settled,
-                State::Idle => return self.out,
-                State::Pending { .. } | State::Executing { .. } => self.next(&state).await,
+                State::Idle => return self.said,
+                State::Pending { .. } => self.next_while_pending(&state).await,
+                State::Executing { .. } => self.next_while_executing(&state).await,
             };
         }
     }
 
-    /// Waits for one thing.
-    async fn next(&mut self, state: &State) -> Input {
-        tokio::select! {
+    /// A call that was taken back while it waited must not begin, even if its turn has come.
+    async fn next_while_pending(&mut self, state: &State) -> Input {
+        let came = tokio::select! {
             biased;
-            input = self.waiting.next(&mut self.turn, &mut self.reply, &mut self.no, self.inner.times.execution) => input,
-            signal = signalled(&mut self.line.signals) => signal,
-            () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => Input::Tick,
+            signal = self.line.signals.next() => return signal,
+            came = self.waiting.next() => came,
+            () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
+        };
+        let input = self.input(came).await;
+        // It may have been taken back while the store was asked.
+        self.line.signals.ready().unwrap_or(input)
+    }
+
+    /// What a handler has done is done, even if nobody wants it any more.
+    async fn next_while_executing(&mut self, state: &State) -> Input {
+        let came = tokio::select! {
+            biased;
+            came = self.waiting.next() => came,
+            signal = self.line.signals.next() => return signal,
+            () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
+        };
+        self.input(came).await
+    }
+
+    /// What came, as the machine hears it.
+    async fn input(&mut self, came: Came) -> Input {
+        self.waiting = Waiting::Nothing;
+        let judged = match came {
+            Came::Finished(finished) => return self.finished(finished),
+            Came::Judgement(judged) => judged,
+            Came::Turn(Some(held)) => self.take_turn(held).await,
+            Came::Turn(None) => Err(Refusal::new(Code::InstanceBusy).into()),
+        };
+        match judged {
+            Ok(execution) => Input::Turn { execution },
+            Err(no) => {
+                let refusal = no.refusal.clone();
+                self.no = Some(no);
+                Input::Refused(refusal)
+            }
         }
+    }
+
+    fn finished(&mut self, finished: Finished) -> Input {
+        let result = match finished {
+            Ok(result) => result,
+            Err(payload) => {
+                quietly(|| drop(payload));
+                return Input::Panicked;
+            }
+        };
+        let input = match &result {
+            Ok(Reply::Tool(result)) if result.is_error() => Input::Finished(Finish::Error),
+            Ok(Reply::Tool(_) | Reply::Resource(_) | Reply::Prompt(_)) => {
+                Input::Finished(Finish::Success)
+            }
+            Err(failure) if failure.is_stopped() => Input::Stopped,
+            Err(_) => Input::Finished(Finish::Error),
+        };
+        self.reply = Some(result);
+        input
     }
 
     async fn perform(&mut self, effect: Effect) {
         match effect {
-            Effect::Enqueue => self.waiting = Waiting::Turn(self.enqueue().boxed()),
-            Effect::LeaveQueue | Effect::TearDown => self.waiting = Waiting::Nothing,
-            Effect::Start => self.waiting = Waiting::Handler(self.handler().boxed()),
+            Effect::Enqueue => self.waiting = self.enqueue(),
+            Effect::LeaveQueue => self.leave_queue().await,
+            Effect::Start => self.waiting = self.begin(),
             Effect::AskToStop => {
                 self.stop.send_replace(true);
+            }
+            Effect::TearDown => {
+                self.stop.send_replace(true);
+                quietly(|| self.waiting = Waiting::Nothing);
             }
             Effect::Commit(outcome) => self.commit(outcome).await,
             Effect::Respond => self.respond(),
             Effect::Refuse(refusal) => {
                 let gate = self.no.take().and_then(|no| no.gate);
-                self.refuse(No { refusal, gate });
+                self.answer(convert::refused(
+                    self.kind,
+                    No { refusal, gate },
+                    self.place(),
+                    self.version,
+                ));
             }
             // Progress has no way out of a handler yet, so there is nothing to forward.
             Effect::Suppress | Effect::Forward => {}
         }
     }
 
-    /// Waits for its turn and judges the call again on the state that is found then.
-    fn enqueue(&self) -> impl Future<Output = Result<Admitted, No>> + Send + use<> {
-        let inner = Arc::clone(&self.inner);
-        let target = self.start.target.clone();
-        let instance = self.start.instance.clone();
-        let queue = self.start.turn;
-        async move {
-            let mut admitted = Admitted {
-                turn: None,
-                deadline: target.timeout(),
-            };
-            let Some((workflow, instance)) = inner.workflow.as_ref().zip(instance) else {
-                return Ok(admitted);
-            };
-            let admit = |position| workflow.admit(position, target.kind(), target.name());
-            if queue == Queue::Beside {
-                if let Pass::Bound(binding) = admit(instance.position())? {
-                    admitted.deadline = binding.deadline().or(admitted.deadline);
-                }
-                return Ok(admitted);
+    /// A call that can move its instance waits for its turn; any other runs beside it.
+    fn enqueue(&self) -> Waiting {
+        let Some((workflow, instance)) = self.inner.workflow.as_ref().zip(self.instance.as_ref())
+        else {
+            return Waiting::Judged(Some(Ok(self.execution(None))));
+        };
+        match workflow.admit(instance.position(), self.kind, &self.name) {
+            Ok(Pass::Bound(binding)) if binding.moves() => {
+                let turn = Arc::clone(instance).turn(workflow.settings().busy);
+                Waiting::Turn(turn.boxed())
             }
-            let Some(turn) = instance.turn(workflow.settings().busy).await else {
-                return Err(Refusal::new(Code::InstanceBusy).into());
-            };
-            if let Pass::Bound(binding) = admit(turn.position())? {
-                admitted.deadline = binding.deadline().or(admitted.deadline);
-                let turn = turn.mark(inner.books(workflow)).await.map_err(unsaved)?;
-                admitted.turn = Some(turn);
+            Ok(Pass::Bound(binding)) => {
+                Waiting::Judged(Some(Ok(self.execution(binding.deadline()))))
             }
-            Ok(admitted)
+            Ok(Pass::Always) => Waiting::Judged(Some(Ok(self.execution(None)))),
+            Err(refused) => Waiting::Judged(Some(Err(refused.into()))),
         }
     }
 
-    /// The handler, in a box that panics do not leave.
-    fn handler(
-        &mut self,
-    ) -> impl Future<Output = std::thread::Result<Result<Reply, Failure>>> + Send + use<> {
-        let place = self
-            .inner
-            .workflow
-            .as_ref()
-            .zip(self.start.instance.as_ref());
+    /// Judges the call again on the state that is found now, and writes down that it runs.
+    async fn take_turn(&mut self, mut held: Held) -> Result<Duration, No> {
+        let inner = Arc::clone(&self.inner);
+        let Some(workflow) = &inner.workflow else {
+            return Ok(self.execution(None));
+        };
+        // Whoever wrote in between got on, so this ends unless the store is broken.
+        for _ in 0..ATTEMPTS {
+            let at = held
+                .position(inner.books(workflow))
+                .await
+                .map_err(unsaved)?;
+            let binding = match workflow.admit(at, self.kind, &self.name)? {
+                Pass::Always => return Ok(self.execution(None)),
+                Pass::Bound(binding) if !binding.moves() => {
+                    return Ok(self.execution(binding.deadline()));
+                }
+                Pass::Bound(binding) => binding,
+            };
+            let marked = held.mark(inner.books(workflow), binding).await;
+            match marked.map_err(unsaved)? {
+                Marked::Yes(turn) => {
+                    self.turn = Some(turn);
+                    return Ok(self.execution(binding.deadline()));
+                }
+                Marked::Stale(again) => held = again,
+            }
+        }
+        Err(Refusal::new(Code::InstanceBusy).into())
+    }
+
+    async fn leave_queue(&mut self) {
+        self.waiting = Waiting::Nothing;
+        let inner = Arc::clone(&self.inner);
+        if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
+            && let Err(error) = turn.release(inner.books(workflow)).await
+        {
+            unsaved(error);
+        }
+    }
+
+    fn execution(&self, deadline: Option<Duration>) -> Duration {
+        deadline
+            .or(self.timeout)
+            .unwrap_or(self.inner.times.execution)
+    }
+
+    /// Starts the handler, in a box that panics do not leave.
+    fn begin(&mut self) -> Waiting {
+        let Some(handler) = self.handler.take() else {
+            return Waiting::Nothing;
+        };
+        let place = self.inner.workflow.as_ref().zip(self.instance.as_ref());
         let place = place.map(|(workflow, instance)| {
             Arc::new(Place {
                 instance: Arc::clone(instance.id()),
@@ -242,37 +309,30 @@ impl Running {
             })
         });
         let context = Context::new(place, self.stop.subscribe());
-        let arguments = std::mem::take(&mut self.start.arguments);
-        let target = self.start.target.clone();
-        AssertUnwindSafe(async move { target.start(arguments, context).await }).catch_unwind()
+        let work = AssertUnwindSafe(async move { handler(context).await });
+        Waiting::Handler(work.catch_unwind().boxed())
     }
 
     async fn commit(&mut self, outcome: Outcome) {
-        let Some((turn, workflow)) = self.turn.take().zip(self.inner.workflow.as_ref()) else {
+        let inner = Arc::clone(&self.inner);
+        let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
             return;
         };
-        let Some(instance) = &self.start.instance else {
-            return;
-        };
-        let target = &self.start.target;
-        // The turn is ours, so the instance stands where the call was admitted.
-        let Ok(Pass::Bound(binding)) =
-            workflow.admit(instance.position(), target.kind(), target.name())
-        else {
-            return;
-        };
-        let books = self.inner.books(workflow);
-        match turn.commit(books, binding, convert::outcome(outcome)).await {
-            Ok(moved) => {
+        let books = inner.books(workflow);
+        match turn.commit(books, convert::outcome(outcome)).await {
+            Ok(Some(moved)) => {
                 self.after = Some(moved.after);
-                if self.inner.lists_change() {
+                if inner.lists_change() {
                     let kinds = || workflow.lists_differ(moved.before, moved.after);
                     for kind in kinds() {
-                        write_list_changed(&mut self.out, kind);
+                        wire::list_changed(&mut self.said.before, kind);
                     }
-                    instance.tell_others(&self.line.inbox, kinds());
+                    if let Some(instance) = &self.instance {
+                        instance.tell_others(&self.line.inbox, kinds());
+                    }
                 }
             }
+            Ok(None) => tracing::error!(name = self.name, "a call held the turn of another"),
             Err(error) => {
                 self.reply = None;
                 self.no = Some(unsaved(error));
@@ -281,136 +341,116 @@ impl Running {
     }
 
     fn respond(&mut self) {
-        let place = self.place();
-        let version = self.start.version;
-        let kind = self.start.target.kind();
         let answer = match self.reply.take() {
-            Some(Ok(reply)) => convert::replied(reply, place, version),
-            Some(Err(failure)) => convert::failed(kind, &failure, place, version),
+            Some(Ok(reply)) => convert::replied(reply, self.place(), self.version),
+            Some(Err(failure)) => convert::failed(self.kind, &failure, self.place(), self.version),
             // The step could not be saved, so what the handler said does not hold.
             None => {
-                let no = self
-                    .no
-                    .take()
-                    .unwrap_or_else(|| Refusal::new(Code::InternalError).into());
-                convert::refused(kind, no, place, version)
+                let no = self.no.take();
+                let no = no.unwrap_or_else(|| Refusal::new(Code::InternalError).into());
+                convert::refused(self.kind, no, self.place(), self.version)
             }
         };
-        write_answer(&mut self.out, &self.line.id, answer);
+        self.answer(answer);
     }
 
-    fn refuse(&mut self, no: No) {
-        let kind = self.start.target.kind();
-        let answer = convert::refused(kind, no, self.place(), self.start.version);
-        write_answer(&mut self.out, &self.line.id, answer);
+    fn answer(&mut self, answer: Answer) {
+        let line = self.said.answer.insert(Vec::new());
+        wire::answer(line, &self.line.id, answer);
     }
 
     fn place(&self) -> Option<serde_json::Value> {
         let workflow = self.inner.workflow.as_ref()?;
-        let instance = self.start.instance.as_ref()?;
+        let instance = self.instance.as_ref()?;
         let at = self.after.unwrap_or_else(|| instance.position());
         Some(convert::place(instance.id(), workflow, at))
     }
 }
 
 impl Waiting {
-    /// What it waited for, as the machine hears it. Dropping the future loses nothing.
-    async fn next(
-        &mut self,
-        turn: &mut Option<Turn>,
-        reply: &mut Option<Result<Reply, Failure>>,
-        no: &mut Option<No>,
-        execution: Duration,
-    ) -> Input {
+    /// What it waits for. Dropping the future loses nothing.
+    async fn next(&mut self) -> Came {
         match self {
             Self::Nothing => std::future::pending().await,
-            Self::Turn(queued) => {
-                let admitted = queued.await;
-                *self = Self::Nothing;
-                match admitted {
-                    Ok(admitted) => {
-                        *turn = admitted.turn;
-                        let execution = admitted.deadline.unwrap_or(execution);
-                        Input::Turn { execution }
-                    }
-                    Err(refused) => {
-                        let refusal = refused.refusal.clone();
-                        *no = Some(refused);
-                        Input::Refused(refusal)
-                    }
-                }
+            Self::Judged(judged) => match judged.take() {
+                Some(judged) => Came::Judgement(judged),
+                None => std::future::pending().await,
+            },
+            Self::Turn(turn) => Came::Turn(turn.await),
+            Self::Handler(handler) => Came::Finished(handler.await),
+        }
+    }
+}
+
+/// What a connection tells a call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Signal {
+    /// The client takes it back.
+    pub(crate) cancel: bool,
+    /// The server ends and waits no longer.
+    pub(crate) shutdown: bool,
+}
+
+/// What a call hears of its connection: each thing once, the earlier first.
+#[derive(Debug)]
+pub(crate) struct Signals {
+    signals: watch::Receiver<Signal>,
+    heard: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new(signals: watch::Receiver<Signal>) -> Self {
+        Self {
+            signals,
+            heard: Signal::default(),
+        }
+    }
+
+    /// What has been said and not been heard.
+    fn ready(&mut self) -> Option<Input> {
+        let now = *self.signals.borrow_and_update();
+        if now.cancel && !self.heard.cancel {
+            self.heard.cancel = true;
+            return Some(Input::Cancel);
+        }
+        if now.shutdown && !self.heard.shutdown {
+            self.heard.shutdown = true;
+            return Some(Input::Shutdown);
+        }
+        None
+    }
+
+    /// Dropping the future loses nothing.
+    async fn next(&mut self) -> Input {
+        loop {
+            if let Some(input) = self.ready() {
+                return input;
             }
-            Self::Handler(handler) => {
-                let ended = handler.await;
-                *self = Self::Nothing;
-                let Ok(result) = ended else {
-                    return Input::Panicked;
-                };
-                let input = match &result {
-                    Ok(Reply::Tool(result)) if result.is_error() => Input::Finished(Finish::Error),
-                    Ok(_) => Input::Finished(Finish::Success),
-                    Err(failure) if failure.is_stopped() => Input::Stopped,
-                    Err(_) => Input::Finished(Finish::Error),
-                };
-                *reply = Some(result);
-                input
+            if self.signals.changed().await.is_err() {
+                // The connection is gone, and with it whoever could say anything.
+                std::future::pending::<()>().await;
             }
         }
     }
 }
 
-async fn signalled(signals: &mut watch::Receiver<Signal>) -> Input {
-    loop {
-        if signals.changed().await.is_err() {
-            // The connection is gone, and with it whoever could say anything.
-            std::future::pending::<()>().await;
-        }
-        match *signals.borrow_and_update() {
-            Signal::Go => {}
-            Signal::Cancel => return Input::Cancel,
-            Signal::Shutdown => return Input::Shutdown,
-        }
+/// Lets go of what belongs to a handler, whose own clean-up may panic.
+fn quietly(let_go: impl FnOnce()) {
+    if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(let_go)) {
+        // A payload whose clean-up panics as well is left alone.
+        std::mem::forget(again);
     }
 }
 
-fn unsaved(error: StoreError) -> No {
-    tracing::error!(%error, "an instance could not be saved");
+fn unsaved(error: KeepError) -> No {
+    if matches!(error, KeepError::RunningElsewhere) {
+        return Refusal::new(Code::InstanceBusy).into();
+    }
+    tracing::error!(
+        error = &error as &dyn std::error::Error,
+        "an instance could not be saved"
+    );
     Refusal::new(Code::InternalError)
         .because("the step could not be saved")
         .into()
-}
-
-/// Appends an answer as a line.
-pub(crate) fn write_answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) {
-    let written = match answer {
-        Answer::Result(reply) => frame::write_result(out, id, &reply),
-        Answer::Error(error) => frame::write_raw_error(out, id, &error),
-    };
-    if let Err(error) = written {
-        tracing::error!(%error, "a result is not representable");
-        let refusal = Refusal::new(Code::InternalError).because("the result is not representable");
-        frame::write_error(out, &frame::ErrorId::Known(id.clone()), &refusal);
-    }
-    out.push(b'\n');
-}
-
-/// Appends a list-changed notification as a line.
-pub(crate) fn write_list_changed(out: &mut Vec<u8>, kind: Kind) {
-    let method = match kind {
-        Kind::Tool => "notifications/tools/list_changed",
-        Kind::Resource => "notifications/resources/list_changed",
-        Kind::Prompt => "notifications/prompts/list_changed",
-    };
-    frame::write_notification(out, method, None::<&()>).expect("it holds only its name");
-    out.push(b'\n');
-}
-
-/// Every transition is traced.
-pub(crate) fn trace<M: Machine>(from: &M::State, event: &str, to: &M::State) {
-    tracing::debug!(
-        machine = M::NAME,
-        from = M::state_name(from),
-        event,
-        to = M::state_name(to),
-    );
 }

@@ -34,20 +34,19 @@ impl Context {
         self.place.as_deref().map(|place| place.state.as_str())
     }
 
-    /// Whether the client has taken the call back.
+    /// Whether nobody wants the result any more: the client has taken the call back, its deadline
+    /// has passed, or the server ends.
     ///
-    /// A handler that stops for it returns [`Failure::stopped`](crate::Failure::stopped).
+    /// A handler that stops because the client took the call back returns
+    /// [`Failure::stopped`](crate::Failure::stopped).
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        *self.stop.borrow()
+        *self.stop.borrow() || self.stop.has_changed().is_err()
     }
 
-    /// Completes when the client takes the call back.
+    /// Completes when [`is_cancelled`](Self::is_cancelled) becomes true.
     pub async fn cancelled(&self) {
-        let mut stop = self.stop.clone();
-        if stop.wait_for(|stop| *stop).await.is_err() {
-            // The call has ended, so nobody can take it back any more.
-            std::future::pending::<()>().await;
-        }
+        // An error means that the call has ended, which comes to the same.
+        let _ = self.stop.clone().wait_for(|stop| *stop).await;
     }
 }

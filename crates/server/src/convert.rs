@@ -20,7 +20,7 @@ pub(crate) const REFUSAL: &str = "dev.interlock/refusal";
 #[derive(Clone, Debug)]
 pub(crate) struct No {
     pub(crate) refusal: Refusal,
-    pub(crate) gate: Option<Teaching>,
+    pub(crate) gate: Option<Box<Teaching>>,
 }
 
 impl From<Refusal> for No {
@@ -83,11 +83,11 @@ impl From<Refused<'_>> for No {
         }
         Self {
             refusal: Refusal::new(code).because(text),
-            gate: Some(Teaching {
+            gate: Some(Box::new(Teaching {
                 state: refused.state().to_owned(),
                 allowed,
                 path: path.map(|path| path.iter().map(PathStep::from).collect()),
-            }),
+            })),
         }
     }
 }
@@ -136,7 +136,7 @@ impl No {
     fn told(&self) -> Value {
         let told = Told {
             facts: self.refusal.facts(),
-            gate: self.gate.as_ref(),
+            gate: self.gate.as_deref(),
         };
         serde_json::to_value(told).expect("it holds only strings and numbers")
     }
@@ -212,7 +212,15 @@ pub(crate) fn replied(mut reply: Reply, place: Option<Value>, version: Version) 
             mark_raw(object, complete, place);
             return Answer::Result(reply);
         }
-        Reply::Tool(ToolResult::Typed(result)) => (&mut result.result_type, &mut result.meta),
+        Reply::Tool(ToolResult::Typed(result)) => {
+            // Only from 2026-07-28 on may structured content be anything but an object.
+            if version.era() == Era::Handshake {
+                result
+                    .structured_content
+                    .take_if(|value| !value.is_object());
+            }
+            (&mut result.result_type, &mut result.meta)
+        }
         Reply::Resource(result) => (&mut result.result_type, &mut result.meta),
         Reply::Prompt(result) => (&mut result.result_type, &mut result.meta),
     };

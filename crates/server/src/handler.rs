@@ -9,6 +9,7 @@ use crate::{
     },
 };
 use futures_util::future::BoxFuture;
+use interlock_proto::refusal::shortened;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -17,8 +18,12 @@ use std::{borrow::Cow, fmt, future::Future, sync::Arc, time::Duration};
 /// A handler at work.
 pub(crate) type Work = BoxFuture<'static, Result<Reply, Failure>>;
 
-type Handler = Arc<dyn Fn(JsonObject, Context) -> Work + Send + Sync>;
-type Reader = Arc<dyn Fn(&ResourceModel, Context) -> Work + Send + Sync>;
+/// A handler that has its arguments and waits for its turn.
+pub(crate) type Prepared = Box<dyn FnOnce(Context) -> Work + Send>;
+
+/// Reads the arguments, or says what is wrong with them.
+type Prepare = Arc<dyn Fn(JsonObject) -> Result<Prepared, String> + Send + Sync>;
+type Reader = Arc<dyn Fn(&ResourceModel) -> Prepared + Send + Sync>;
 
 /// What a handler returns when it has done what it was asked.
 #[derive(Serialize)]
@@ -114,10 +119,21 @@ impl IntoToolResult for CallToolResult {
     }
 }
 
+impl IntoToolResult for Vec<ContentBlock> {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        Ok(ToolResult::Typed(CallToolResult::success(self)))
+    }
+}
+
+impl IntoToolResult for ContentBlock {
+    fn into_tool_result(self) -> Result<ToolResult, Failure> {
+        vec![self].into_tool_result()
+    }
+}
+
 impl IntoToolResult for String {
     fn into_tool_result(self) -> Result<ToolResult, Failure> {
-        let content = vec![ContentBlock::text(self)];
-        Ok(ToolResult::Typed(CallToolResult::success(content)))
+        ContentBlock::text(self).into_tool_result()
     }
 }
 
@@ -129,7 +145,7 @@ impl IntoToolResult for &str {
 
 impl IntoToolResult for () {
     fn into_tool_result(self) -> Result<ToolResult, Failure> {
-        Ok(ToolResult::Typed(CallToolResult::success(Vec::new())))
+        Vec::<ContentBlock>::new().into_tool_result()
     }
 }
 
@@ -184,50 +200,49 @@ impl JsonSchema for NoArguments {
 pub struct Tool {
     pub(crate) model: ToolModel,
     pub(crate) timeout: Option<Duration>,
-    handler: Handler,
+    prepare: Prepare,
 }
 
 impl Tool {
     /// A tool by its name and its handler, which must not block its thread.
     pub fn new<A, F, Fut, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self
     where
-        A: DeserializeOwned + JsonSchema,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
         F: Fn(A, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = R> + Send + 'static,
         R: IntoToolResult,
     {
         let handler = Arc::new(handler);
-        Self::raw(name, schema_of::<A>(), move |arguments, context| {
+        Self::prepared(name, schema_of::<A>(), move |arguments| {
+            let arguments = read(arguments)?;
             let handler = Arc::clone(&handler);
-            async move {
-                let arguments = read(arguments)?;
-                handler(arguments, context).await.into_tool_result()
-            }
+            Ok(tool_work(move |context| handler(arguments, context)))
         })
     }
 
     /// A tool whose handler blocks its thread: it runs off the loop, on a thread of its own.
     ///
     /// No thread can be ended from outside, so past its deadline such a handler goes on unheard.
-    /// One that takes long should look at [`Context::is_cancelled`] now and then.
+    /// One that takes long should look at [`Context::is_cancelled`] now and then: it is also true
+    /// once the deadline has passed.
     pub fn blocking<A, F, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self
     where
-        A: DeserializeOwned + JsonSchema,
+        A: DeserializeOwned + JsonSchema + Send + 'static,
         F: Fn(A, Context) -> R + Send + Sync + 'static,
         R: IntoToolResult,
     {
         let handler = Arc::new(handler);
-        Self::raw(name, schema_of::<A>(), move |arguments, context| {
+        Self::prepared(name, schema_of::<A>(), move |arguments| {
+            let arguments = read(arguments)?;
             let handler = Arc::clone(&handler);
-            async move {
-                let thread = tokio::task::spawn_blocking(move || {
-                    handler(read(arguments)?, context).into_tool_result()
-                });
-                match thread.await {
+            Ok(tool_work(move |context| async move {
+                let run = move || handler(arguments, context).into_tool_result();
+                let mut thread = AbortOnDrop(tokio::task::spawn_blocking(run));
+                match (&mut thread.0).await {
                     Ok(result) => result,
                     Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
                 }
-            }
+            }))
         })
     }
 
@@ -242,13 +257,22 @@ impl Tool {
         Fut: Future<Output = R> + Send + 'static,
         R: IntoToolResult,
     {
+        let handler = Arc::new(handler);
+        Self::prepared(name, input_schema, move |arguments| {
+            let handler = Arc::clone(&handler);
+            Ok(tool_work(move |context| handler(arguments, context)))
+        })
+    }
+
+    fn prepared(
+        name: impl Into<Cow<'static, str>>,
+        input_schema: JsonObject,
+        prepare: impl Fn(JsonObject) -> Result<Prepared, String> + Send + Sync + 'static,
+    ) -> Self {
         Self {
-            model: ToolModel::new(name, "", Arc::new(input_schema)),
+            model: ToolModel::new_with_raw(name, None, Arc::new(input_schema)),
             timeout: None,
-            handler: Arc::new(move |arguments, context| {
-                let work = handler(arguments, context);
-                Box::pin(async move { work.await.into_tool_result().map(Reply::Tool) })
-            }),
+            prepare: Arc::new(prepare),
         }
     }
 
@@ -266,6 +290,13 @@ impl Tool {
         self
     }
 
+    /// The JSON Schema of its structured result.
+    #[must_use]
+    pub fn output_schema(mut self, schema: JsonObject) -> Self {
+        self.model.output_schema = Some(Arc::new(schema));
+        self
+    }
+
     /// Hints about what the tool does to the world.
     #[must_use]
     pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
@@ -280,8 +311,9 @@ impl Tool {
         self
     }
 
-    pub(crate) fn start(&self, arguments: JsonObject, context: Context) -> Work {
-        (self.handler)(arguments, context)
+    /// Takes the arguments, or says what is wrong with them.
+    pub(crate) fn prepare(&self, arguments: JsonObject) -> Result<Prepared, String> {
+        (self.prepare)(arguments)
     }
 }
 
@@ -302,7 +334,7 @@ impl fmt::Debug for Tool {
 #[derive(Clone)]
 pub struct Resource {
     pub(crate) model: ResourceModel,
-    handler: Reader,
+    reader: Reader,
 }
 
 impl Resource {
@@ -313,19 +345,23 @@ impl Resource {
         Fut: Future<Output = Result<String, Failure>> + Send + 'static,
     {
         let uri = uri.into();
+        let handler = Arc::new(handler);
         Self {
             model: ResourceModel::new(uri.clone(), uri),
-            handler: Arc::new(move |model: &ResourceModel, context| {
-                let work = handler(context);
+            reader: Arc::new(move |model| {
+                let handler = Arc::clone(&handler);
                 let (uri, mime_type) = (model.uri.clone(), model.mime_type.clone());
-                Box::pin(async move {
-                    let contents = ResourceContents::TextResourceContents {
-                        uri,
-                        mime_type,
-                        text: work.await?,
-                        meta: None,
-                    };
-                    Ok(Reply::Resource(ReadResourceResult::new(vec![contents])))
+                Box::new(move |context| {
+                    let work = handler(context);
+                    Box::pin(async move {
+                        let contents = ResourceContents::TextResourceContents {
+                            uri,
+                            mime_type,
+                            text: work.await?,
+                            meta: None,
+                        };
+                        Ok(Reply::Resource(ReadResourceResult::new(vec![contents])))
+                    })
                 })
             }),
         }
@@ -358,8 +394,8 @@ impl Resource {
         self
     }
 
-    pub(crate) fn start(&self, context: Context) -> Work {
-        (self.handler)(&self.model, context)
+    pub(crate) fn prepare(&self) -> Prepared {
+        (self.reader)(&self.model)
     }
 }
 
@@ -381,7 +417,7 @@ impl fmt::Debug for Resource {
 #[derive(Clone)]
 pub struct Prompt {
     pub(crate) model: PromptModel,
-    handler: Handler,
+    prepare: Prepare,
 }
 
 impl Prompt {
@@ -391,11 +427,15 @@ impl Prompt {
         F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<GetPromptResult, Failure>> + Send + 'static,
     {
+        let handler = Arc::new(handler);
         Self {
             model: PromptModel::new(name.into(), None::<String>, None),
-            handler: Arc::new(move |arguments, context| {
-                let work = handler(arguments, context);
-                Box::pin(async move { work.await.map(Reply::Prompt) })
+            prepare: Arc::new(move |arguments| {
+                let handler = Arc::clone(&handler);
+                Ok(Box::new(move |context| {
+                    let work = handler(arguments, context);
+                    Box::pin(async move { work.await.map(Reply::Prompt) })
+                }))
             }),
         }
     }
@@ -435,12 +475,8 @@ impl Prompt {
         self
     }
 
-    pub(crate) fn start(&self, arguments: JsonObject, context: Context) -> Work {
-        (self.handler)(arguments, context)
-    }
-
-    /// What is wrong with these arguments, if anything.
-    pub(crate) fn check(&self, arguments: &JsonObject) -> Result<(), String> {
+    /// Takes the arguments, or says what is wrong with them.
+    pub(crate) fn prepare(&self, arguments: JsonObject) -> Result<Prepared, String> {
         let declared = self.model.arguments.as_deref().unwrap_or_default();
         let missing = declared.iter().find(|argument| {
             argument.required == Some(true) && !arguments.contains_key(&argument.name)
@@ -448,10 +484,13 @@ impl Prompt {
         if let Some(argument) = missing {
             return Err(format!("the argument `{}` is missing", argument.name));
         }
-        match arguments.iter().find(|(_, value)| !value.is_string()) {
-            Some((name, _)) => Err(format!("the argument `{name}` must be a string")),
-            None => Ok(()),
+        if let Some((name, _)) = arguments.iter().find(|(_, value)| !value.is_string()) {
+            return Err(format!(
+                "the argument `{}` must be a string",
+                shortened(name)
+            ));
         }
+        (self.prepare)(arguments)
     }
 }
 
@@ -461,9 +500,29 @@ impl fmt::Debug for Prompt {
     }
 }
 
-fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, Failure> {
-    serde_json::from_value(Value::Object(arguments))
-        .map_err(|error| Failure::new(format!("invalid arguments: {error}")))
+/// A thread cannot be ended, but one that has not begun need not begin.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn tool_work<Fut, R>(handler: impl FnOnce(Context) -> Fut + Send + 'static) -> Prepared
+where
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult,
+{
+    Box::new(move |context| {
+        let work = handler(context);
+        Box::pin(async move { work.await.into_tool_result().map(Reply::Tool) })
+    })
+}
+
+/// A schema can admit what the type does not: `1.0` is an integer there.
+fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, String> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| shortened(&error.to_string()))
 }
 
 fn schema_of<A: JsonSchema>() -> JsonObject {
@@ -517,7 +576,7 @@ mod tests {
     #[test]
     fn a_prompt_knows_its_arguments() {
         let prompt = Prompt::text("p", "{{a}}").required("a").optional("b");
-        let check = |value| prompt.check(&object(value));
+        let check = |value| prompt.prepare(object(value)).map(|_| ());
         assert_eq!(check(json!({"a": "1"})), Ok(()));
         assert!(
             check(json!({"b": "1"}))

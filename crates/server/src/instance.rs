@@ -5,8 +5,8 @@
 //! process that dies leaves a trace of what it was doing.
 
 use interlock_proto::Time;
-use interlock_store::{self as store, Change, Entry, Key, Store, StoreError, Value, Version};
-use interlock_workflow::{Binding, Busy, Kind, Outcome, Position, StateId, Workflow};
+use interlock_store::{self as store, Change, Entry, Key, Seq, Store, StoreError, Value, Version};
+use interlock_workflow::{Binding, Busy, Kind, Outcome, Pass, Position, StateId, Workflow};
 use serde::{Deserialize, Serialize};
 use std::sync::{
     Arc, Mutex, PoisonError, Weak,
@@ -28,23 +28,33 @@ pub(crate) struct Instance {
 }
 
 /// What was last seen of the record.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Seen {
     position: Position,
     version: Option<Version>,
     calls: u64,
+    /// A call that had its turn and never ended: its task was dropped.
+    lost: Option<Running>,
 }
 
 /// The record, as it is stored.
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored<'a> {
+struct Stored {
     format: u32,
-    workflow: &'a str,
+    workflow: String,
     fingerprint: u64,
-    state: &'a str,
+    state: String,
     finished: bool,
     calls: u64,
-    running: Option<u64>,
+    running: Option<Running>,
+}
+
+/// A call that has its turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Running {
+    call: u64,
+    kind: Kind,
+    name: String,
 }
 
 /// A journal entry, as it is stored.
@@ -62,23 +72,32 @@ struct Journalled<'a> {
 
 const FORMAT: u32 = 1;
 
-/// Somebody's turn. Whoever holds it may move the instance, once.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    instance: Arc<Instance>,
-    call: u64,
-    _guard: OwnedMutexGuard<()>,
+/// What is needed to keep an instance.
+#[derive(Clone, Copy)]
+pub(crate) struct Books<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) workflow: &'a Workflow,
+    pub(crate) now: Time,
+    /// How many journal entries are kept; all if not said.
+    pub(crate) journal_limit: Option<u64>,
 }
 
-/// What a commit did.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moved {
-    pub(crate) before: Position,
-    pub(crate) after: Position,
+/// Why an instance could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the stored instance belongs to another definition of workflow `{0}`")]
+    Foreign(String),
+    /// Whether it still runs or died, nobody here can tell.
+    #[error("another server runs a call of this instance")]
+    RunningElsewhere,
+    #[error("the stored instance cannot be read")]
+    Unreadable(#[source] serde_json::Error),
 }
 
 impl Instance {
-    /// A new one, at the beginning. Its id is a secret of its owner.
+    /// A new one, at the beginning. Its id must be hard to guess unless everybody shares it.
     pub(crate) fn new(id: impl Into<Arc<str>>, workflow: &Workflow) -> Arc<Self> {
         let id = id.into();
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
@@ -90,6 +109,7 @@ impl Instance {
                 position: workflow.initial(),
                 version: None,
                 calls: 0,
+                lost: None,
             }),
             watchers: Mutex::default(),
         })
@@ -100,19 +120,19 @@ impl Instance {
     }
 
     pub(crate) fn position(&self) -> Position {
-        self.seen().position
+        lock(&self.seen).position
     }
 
     /// Waits for its turn, or takes no for an answer. `None`: somebody else holds the instance.
-    pub(crate) async fn turn(self: Arc<Self>, busy: Busy) -> Option<Unmarked> {
+    pub(crate) async fn turn(self: Arc<Self>, busy: Busy) -> Option<Held> {
         let turn = Arc::clone(&self.turn);
         let guard = match busy {
             Busy::Wait => turn.lock_owned().await,
             Busy::Refuse => turn.try_lock_owned().ok()?,
         };
-        Some(Unmarked {
+        Some(Held {
             instance: self,
-            guard,
+            _guard: guard,
         })
     }
 
@@ -137,8 +157,17 @@ impl Instance {
         }
     }
 
-    fn seen(&self) -> Seen {
-        *lock(&self.seen)
+    /// Forgets the instance with its session. Its journal stays where journals are kept whole.
+    pub(crate) async fn end(&self, books: Books<'_>) -> Result<(), StoreError> {
+        let version = lock(&self.seen).version;
+        if let Some(version) = version {
+            let delete = [Change::delete(self.key.clone(), version)];
+            books.store.commit(&delete, &[], time(books.now)).await?;
+        }
+        if books.journal_limit.is_some() {
+            books.store.prune(&self.key, Seq(u64::MAX)).await?;
+        }
+        Ok(())
     }
 
     async fn write(
@@ -146,100 +175,249 @@ impl Instance {
         books: &Books<'_>,
         position: Position,
         calls: u64,
-        running: Option<u64>,
+        running: Option<Running>,
         entries: &[Entry],
-    ) -> Result<(), StoreError> {
+    ) -> Result<(), KeepError> {
         let stored = Stored {
             format: FORMAT,
-            workflow: books.workflow.name(),
+            workflow: books.workflow.name().to_owned(),
             fingerprint: books.workflow.fingerprint().0,
-            state: books.workflow.state_name(position.state),
+            state: books.workflow.state_name(position.state).to_owned(),
             finished: position.finished,
             calls,
             running,
         };
         let value = Value::new(json(&stored));
-        let change = match self.seen().version {
+        let seen = lock(&self.seen).version;
+        let change = match seen {
             Some(version) => Change::update(self.key.clone(), version, value),
             None => Change::create(self.key.clone(), value),
         };
-        let now = store::Time(books.now.0);
-        let versions = books.store.commit(&[change], entries, now).await?;
+        let versions = books
+            .store
+            .commit(&[change], entries, time(books.now))
+            .await?;
         *lock(&self.seen) = Seen {
             position,
             version: versions.first().copied(),
             calls,
+            lost: None,
         };
         Ok(())
     }
-}
 
-/// What is needed to write an instance down.
-#[derive(Clone, Copy)]
-pub(crate) struct Books<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) workflow: &'a Workflow,
-    pub(crate) now: Time,
+    /// Looks where an instance stands that others may have moved before.
+    pub(crate) async fn find(&self, books: Books<'_>) -> Result<(), KeepError> {
+        let known = lock(&self.seen).version.is_some();
+        if known {
+            return Ok(());
+        }
+        self.reload(&books).await
+    }
+
+    /// Somebody else has written: look what.
+    async fn reload(&self, books: &Books<'_>) -> Result<(), KeepError> {
+        let record = books.store.load(&self.key, time(books.now)).await?;
+        let Some(record) = record else {
+            lock(&self.seen).version = None;
+            return Ok(());
+        };
+        let stored: Stored =
+            serde_json::from_slice(&record.value.bytes).map_err(KeepError::Unreadable)?;
+        let foreign = || KeepError::Foreign(stored.workflow.clone());
+        if stored.fingerprint != books.workflow.fingerprint().0 || stored.format != FORMAT {
+            return Err(foreign());
+        }
+        let state = books.workflow.state_id(&stored.state);
+        *lock(&self.seen) = Seen {
+            position: Position {
+                state: state.ok_or_else(foreign)?,
+                finished: stored.finished,
+            },
+            version: Some(record.version),
+            calls: stored.calls,
+            lost: None,
+        };
+        match stored.running {
+            Some(_) => Err(KeepError::RunningElsewhere),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Somebody's turn, before anything is written about it: the moment to judge the call again.
 #[derive(Debug)]
-pub(crate) struct Unmarked {
+pub(crate) struct Held {
     instance: Arc<Instance>,
-    guard: OwnedMutexGuard<()>,
+    _guard: OwnedMutexGuard<()>,
 }
 
-impl Unmarked {
-    /// Where the instance stands, now that nobody else can move it.
-    pub(crate) fn position(&self) -> Position {
-        self.instance.position()
+/// What came of an attempt to write a turn down.
+pub(crate) enum Marked {
+    /// The turn is written down.
+    Yes(Turn),
+    /// Somebody else had written; what they wrote has been read, so judge again.
+    Stale(Held),
+}
+
+impl Held {
+    /// Where the instance stands, now that nobody else here can move it.
+    ///
+    /// If a call before this one was dropped while it ran, nobody knows what it did, and that is
+    /// committed first.
+    pub(crate) async fn position(&self, books: Books<'_>) -> Result<Position, KeepError> {
+        let (lost, position) = {
+            let seen = lock(&self.instance.seen);
+            (seen.lost.clone(), seen.position)
+        };
+        let Some(lost) = lost else {
+            return Ok(position);
+        };
+        match books.workflow.admit(position, lost.kind, &lost.name) {
+            Ok(Pass::Bound(binding)) => {
+                let unknown = Outcome::Unknown;
+                let moved = self.instance.step(&books, &lost, binding, unknown).await?;
+                Ok(moved.after)
+            }
+            Ok(Pass::Always) | Err(_) => Ok(position),
+        }
     }
 
     /// Writes "running call N".
-    pub(crate) async fn mark(self, books: Books<'_>) -> Result<Turn, StoreError> {
-        let Self { instance, guard } = self;
-        let seen = instance.seen();
-        let call = seen.calls + 1;
-        instance
-            .write(&books, seen.position, call, Some(call), &[])
-            .await?;
-        Ok(Turn {
-            instance,
-            call,
-            _guard: guard,
-        })
+    pub(crate) async fn mark(
+        self,
+        books: Books<'_>,
+        binding: &Binding,
+    ) -> Result<Marked, KeepError> {
+        let (position, calls) = {
+            let seen = lock(&self.instance.seen);
+            (seen.position, seen.calls)
+        };
+        let running = Running {
+            call: calls + 1,
+            kind: binding.artifact().kind,
+            name: binding.artifact().name.clone(),
+        };
+        let instance = &self.instance;
+        let mark = Some(running.clone());
+        match instance
+            .write(&books, position, running.call, mark, &[])
+            .await
+        {
+            Ok(()) => Ok(Marked::Yes(Turn {
+                held: self,
+                running: Some(running),
+            })),
+            Err(KeepError::Store(StoreError::Conflict { .. })) => {
+                instance.reload(&books).await?;
+                Ok(Marked::Stale(self))
+            }
+            Err(error) => Err(error),
+        }
     }
+}
+
+/// Somebody's turn. Whoever holds it may move the instance, once.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    held: Held,
+    /// Taken by the commit.
+    running: Option<Running>,
+}
+
+/// What a commit did.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    pub(crate) before: Position,
+    pub(crate) after: Position,
 }
 
 impl Turn {
     /// Takes the step for this outcome: the new state and its journal entry, in one commit.
+    /// `None` if the binding is not where it was, which holding the turn rules out.
     pub(crate) async fn commit(
-        self,
+        mut self,
         books: Books<'_>,
+        outcome: Outcome,
+    ) -> Result<Option<Moved>, KeepError> {
+        let Some(running) = self.running.take() else {
+            return Ok(None);
+        };
+        let instance = &self.held.instance;
+        let at = instance.position();
+        match books.workflow.admit(at, running.kind, &running.name) {
+            Ok(Pass::Bound(binding)) => {
+                let moved = instance.step(&books, &running, binding, outcome).await?;
+                Ok(Some(moved))
+            }
+            Ok(Pass::Always) | Err(_) => Ok(None),
+        }
+    }
+}
+
+impl Turn {
+    /// Gives the turn back: the call never began.
+    pub(crate) async fn release(mut self, books: Books<'_>) -> Result<(), KeepError> {
+        let Some(running) = self.running.take() else {
+            return Ok(());
+        };
+        let instance = &self.held.instance;
+        let at = instance.position();
+        instance.write(&books, at, running.call, None, &[]).await
+    }
+}
+
+impl Drop for Turn {
+    /// A turn that ends without a commit was torn down, and what the call did is not known.
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            lock(&self.held.instance.seen).lost = Some(running);
+        }
+    }
+}
+
+impl Instance {
+    async fn step(
+        &self,
+        books: &Books<'_>,
+        running: &Running,
         binding: &Binding,
         outcome: Outcome,
-    ) -> Result<Moved, StoreError> {
-        let before = self.instance.position();
+    ) -> Result<Moved, KeepError> {
+        let before = self.position();
         let step = books.workflow.step(before, binding, outcome);
         let name = |state: StateId| books.workflow.state_name(state);
         let entry = Journalled {
             format: FORMAT,
-            call: self.call,
-            kind: binding.artifact().kind,
-            name: &binding.artifact().name,
+            call: running.call,
+            kind: running.kind,
+            name: &running.name,
             outcome,
             from: name(step.from),
             to: name(step.to),
             terminal: step.terminal,
         };
-        let entries = [Entry::new(self.instance.key.clone(), json(&entry))];
-        self.instance
-            .write(&books, step.after, self.call, None, &entries)
+        let entries = [Entry::new(self.key.clone(), json(&entry))];
+        self.write(books, step.after, running.call, None, &entries)
             .await?;
+        self.prune(books, running.call).await?;
         Ok(Moved {
             before,
             after: step.after,
         })
+    }
+
+    /// Now and then drops the oldest journal entries. A call makes one entry, so there are never
+    /// more than calls.
+    async fn prune(&self, books: &Books<'_>, calls: u64) -> Result<(), KeepError> {
+        const NOW_AND_THEN: u64 = 256;
+        match books.journal_limit {
+            Some(limit) if calls.is_multiple_of(NOW_AND_THEN) && calls > limit => {
+                books.store.prune(&self.key, Seq(calls - limit)).await?;
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
     }
 }
 
@@ -271,6 +449,10 @@ impl Inbox {
             self.wake.notified().await;
         }
     }
+}
+
+const fn time(now: Time) -> store::Time {
+    store::Time(now.0)
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {

@@ -22,13 +22,15 @@
 //!
 //! - A handler must not block its thread; one that does is a [`Tool::blocking`].
 //! - A handler that panics or hangs costs its own call and nothing else.
-//! - Keep what a handler remembers under [`Context::instance`]: one client never sees another's.
+//! - Keep what a handler remembers under [`Context::instance`]. Unless the workflow's scope says
+//!   otherwise, each client has an instance of its own, and never sees another's.
 //!
 //! One way through the house: the transport gives lines, the driver makes frames of them, the
 //! connection machine admits them, the gate judges them, a call runs around the invocation
 //! machine, its outcome commits a step, lists that changed are announced, the answer goes out.
 //! Only `driver` and `call` are loops, and neither decides anything.
 
+mod batches;
 mod builder;
 mod call;
 mod clock;
@@ -40,15 +42,21 @@ mod instance;
 mod lists;
 mod methods;
 pub mod model;
+mod outbox;
 mod schema;
 mod server;
 mod transport;
+mod wire;
 
 pub use builder::{BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use handler::{Failure, IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
-pub use interlock_proto::{Time, Version, connection::Rules, frame::Limits};
+pub use interlock_proto::{
+    Time, Version,
+    connection::{Duplicates, EarlyPing, Rules},
+    frame::Limits,
+};
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
 pub use schemars;

@@ -1,8 +1,9 @@
 //! What each method takes and leads to: an answer at once, or a call.
 
 use crate::{
-    call::{Start, Target},
+    call::Start,
     convert::{self, Answer, No},
+    handler::Prepared,
     instance::Instance,
     model::JsonObject,
     server::Inner,
@@ -12,10 +13,13 @@ use interlock_proto::{
     era::{self, Era, Method},
     refusal::shortened,
 };
-use interlock_workflow::{Kind, Pass};
-use serde::{Deserialize, de::IgnoredAny};
+use interlock_workflow::Kind;
+use serde::{
+    Deserialize, Deserializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::{Value, value::RawValue};
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 
 /// What a request leads to.
 pub(crate) enum Plan<'a> {
@@ -85,49 +89,47 @@ impl Inner {
     }
 
     fn call_tool(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
-        let Call { name, arguments } = read(asked)?;
+        let Call {
+            name, arguments, ..
+        } = read(asked)?;
         let Some(tool) = self.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
                 .because(format!("unknown tool: {}", shortened(&name))));
         };
         let arguments = Value::Object(arguments.unwrap_or_default());
-        let target = Target::Tool(Arc::clone(tool));
-        self.admitted(asked, Kind::Tool, &name, || {
-            tool.schema.check(&arguments).map_err(|mistakes| {
+        self.admitted(asked, Kind::Tool, &name, tool.tool.timeout, || {
+            let wrong = |mistakes: String| {
                 Refusal::new(Code::InvalidJsonSchema).because(format!(
                     "the arguments do not match the schema of '{name}': {mistakes}"
                 ))
-            })?;
-            Ok((target, object(arguments)))
+            };
+            tool.schema.check(&arguments).map_err(wrong)?;
+            tool.tool.prepare(object(arguments)).map_err(wrong)
         })
     }
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
-        let Read { uri } = read(asked)?;
+        let Read { uri, .. } = read(asked)?;
         let Some(resource) = self.catalogue.resource(&uri) else {
             return Err(Refusal::new(Code::ResourceNotFound)
                 .with_rpc(era::resource_not_found(asked.version))
                 .because(format!("resource not found: {}", shortened(&uri))));
         };
-        let target = Target::Resource(Arc::clone(resource));
-        self.admitted(asked, Kind::Resource, &uri, || {
-            Ok((target, JsonObject::new()))
-        })
+        self.admitted(asked, Kind::Resource, &uri, None, || Ok(resource.prepare()))
     }
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
-        let Call { name, arguments } = read(asked)?;
+        let Call {
+            name, arguments, ..
+        } = read(asked)?;
         let Some(prompt) = self.catalogue.prompt(&name) else {
             return Err(Refusal::new(Code::PromptNotFound)
                 .because(format!("unknown prompt: {}", shortened(&name))));
         };
-        let arguments = arguments.unwrap_or_default();
-        let target = Target::Prompt(Arc::clone(prompt));
-        self.admitted(asked, Kind::Prompt, &name, || {
+        self.admitted(asked, Kind::Prompt, &name, None, || {
             prompt
-                .check(&arguments)
-                .map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
-            Ok((target, arguments))
+                .prepare(arguments.unwrap_or_default())
+                .map_err(|why| Refusal::new(Code::InvalidParams).because(why))
         })
     }
 
@@ -137,24 +139,24 @@ impl Inner {
         asked: Asked<'_>,
         kind: Kind,
         name: &str,
-        check: impl FnOnce() -> Result<(Target, JsonObject), Refusal>,
+        timeout: Option<Duration>,
+        prepare: impl FnOnce() -> Result<Prepared, Refusal>,
     ) -> Result<Plan<'_>, Refusal> {
-        let admission = self.admit(asked, kind, name);
         let place = || {
             let workflow = self.workflow.as_ref()?;
             let instance = asked.instance?;
             Some(convert::place(instance.id(), workflow, instance.position()))
         };
         let refuse = |no| Plan::Answer(convert::refused(kind, no, place(), asked.version));
-        let turn = match admission {
-            Ok(turn) => turn,
-            Err(no) => return Ok(refuse(no)),
-        };
-        match check() {
-            Ok((target, arguments)) => Ok(Plan::Call(Box::new(Start {
-                target,
-                arguments,
-                turn,
+        if let Err(no) = self.admit(asked, kind, name) {
+            return Ok(refuse(no));
+        }
+        match prepare() {
+            Ok(handler) => Ok(Plan::Call(Box::new(Start {
+                kind,
+                name: name.to_owned(),
+                timeout,
+                handler,
                 instance: asked.instance.cloned(),
                 version: asked.version,
             }))),
@@ -162,38 +164,26 @@ impl Inner {
         }
     }
 
-    /// Whether the call may run as things stand, and whether it has to wait for its turn.
-    fn admit(&self, asked: Asked<'_>, kind: Kind, name: &str) -> Result<Queue, No> {
+    /// Whether the call may run as things stand.
+    fn admit(&self, asked: Asked<'_>, kind: Kind, name: &str) -> Result<(), No> {
         let Some(workflow) = &self.workflow else {
-            return Ok(Queue::Beside);
+            return Ok(());
         };
-        let Some(instance) = asked.instance else {
-            if workflow.is_always(kind, name) {
-                return Ok(Queue::Beside);
-            }
-            return Err(Refusal::new(Code::NotInState)
-                .because(format!(
-                    "{kind} '{name}' is part of a workflow, and workflows are not served to \
-                     requests of version {}. Connect with `initialize` and version {} instead.",
-                    asked.version,
-                    Version::COUNTER_OFFER,
-                ))
-                .into());
-        };
-        match workflow.admit(instance.position(), kind, name)? {
-            Pass::Bound(binding) if binding.moves() => Ok(Queue::InTurn),
-            Pass::Bound(_) | Pass::Always => Ok(Queue::Beside),
+        if let Some(instance) = asked.instance {
+            workflow.admit(instance.position(), kind, name)?;
+            return Ok(());
         }
+        if workflow.is_always(kind, name) {
+            return Ok(());
+        }
+        let refusal = Refusal::new(Code::NotInState).because(format!(
+            "{kind} '{name}' is part of a workflow, and workflows are not served to requests of \
+             version {}. Connect with `initialize` and version {} instead.",
+            asked.version,
+            Version::COUNTER_OFFER,
+        ));
+        Err(refusal.into())
     }
-}
-
-/// Whether a call has to wait for its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Queue {
-    /// It may move the instance, so it does.
-    InTurn,
-    /// It cannot, so it runs beside others.
-    Beside,
 }
 
 #[derive(Deserialize)]
@@ -202,12 +192,41 @@ struct Call<'a> {
     name: Cow<'a, str>,
     #[serde(default)]
     arguments: Option<JsonObject>,
+    #[serde(default, rename = "_meta")]
+    _meta: Meta,
 }
 
 #[derive(Deserialize)]
 struct Read<'a> {
     #[serde(borrow)]
     uri: Cow<'a, str>,
+    #[serde(default, rename = "_meta")]
+    _meta: Meta,
+}
+
+/// An object, whatever is in it.
+#[derive(Default)]
+struct Meta;
+
+impl<'de> Deserialize<'de> for Meta {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+
+        impl<'de> Visitor<'de> for Object {
+            type Value = Meta;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta, A::Error> {
+                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(Meta)
+            }
+        }
+
+        deserializer.deserialize_map(Object)
+    }
 }
 
 fn read<'a, T: Deserialize<'a>>(asked: Asked<'a>) -> Result<T, Refusal> {
@@ -222,8 +241,10 @@ fn read<'a, T: Deserialize<'a>>(asked: Asked<'a>) -> Result<T, Refusal> {
             "the parameters of `{method}` must be an object"
         )));
     }
-    serde_json::from_str(params.get())
-        .map_err(|error| wrong(format!("invalid parameters of `{method}`: {error}")))
+    serde_json::from_str(params.get()).map_err(|error| {
+        let why = shortened(&error.to_string());
+        wrong(format!("invalid parameters of `{method}`: {why}"))
+    })
 }
 
 /// Lists come whole, so we have never given out a cursor.
@@ -232,15 +253,17 @@ fn no_cursor(asked: Asked<'_>) -> Result<(), Refusal> {
     struct List {
         #[serde(default)]
         cursor: Option<IgnoredAny>,
+        #[serde(default, rename = "_meta")]
+        _meta: Meta,
     }
     if asked.params.is_none_or(|params| params.get() == "null") {
         return Ok(());
     }
     match read(asked)? {
-        List { cursor: None } => Ok(()),
-        List { cursor: Some(_) } => {
-            Err(Refusal::new(Code::InvalidParams).because("there is no page with this cursor"))
-        }
+        List { cursor: None, .. } => Ok(()),
+        List {
+            cursor: Some(_), ..
+        } => Err(Refusal::new(Code::InvalidParams).because("there is no page with this cursor")),
     }
 }
 

@@ -4,7 +4,8 @@
 //! invalid. Patterns run on an engine whose time is linear in the text.
 
 use crate::model::JsonObject;
-use jsonschema::{Draft, PatternOptions, Validator};
+use interlock_proto::refusal::shortened;
+use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 /// A schema, ready for use.
@@ -21,7 +22,6 @@ impl Schema {
             return Err("its `type` must be \"object\"".to_owned());
         }
         jsonschema::options()
-            .with_draft(Draft::Draft202012)
             .with_pattern_options(PatternOptions::regex())
             .build(&Value::Object(schema.clone()))
             .map(Self)
@@ -38,8 +38,8 @@ impl Schema {
             .iter_errors(arguments)
             .take(MOST)
             .map(|error| {
-                let place = error.instance_path().to_string();
-                let what = interlock_proto::refusal::shortened(&error.masked().to_string());
+                let place = shortened(error.instance_path().as_str());
+                let what = shortened(&error.masked().to_string());
                 if place.is_empty() {
                     what
                 } else {
@@ -82,6 +82,20 @@ mod tests {
             .check(&json!({"a": "x".repeat(1_000_000)}))
             .unwrap_err();
         assert!(mistakes.len() < 1_000, "{}", mistakes.len());
+    }
+
+    #[test]
+    fn a_schema_is_judged_by_its_own_dialect() {
+        let draft7 = json!({
+            "$schema": "http://json-schema.org/draft-07/schema#",
+            "type": "object",
+            "properties": {"a": {"items": [{"type": "integer"}]}},
+        });
+        let draft7 = schema(draft7).unwrap();
+        assert_eq!(draft7.check(&json!({"a": [1, "x"]})), Ok(()));
+        assert!(draft7.check(&json!({"a": ["x"]})).is_err());
+        let unknown = json!({"$schema": "http://127.0.0.1:9/mine", "type": "object"});
+        assert!(schema(unknown).is_err());
     }
 
     #[test]

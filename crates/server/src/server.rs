@@ -54,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) rules: connection::Rules,
     pub(crate) limits: Limits,
     pub(crate) times: Times,
+    pub(crate) journal_limit: Option<u64>,
     /// The one instance that everybody shares, where the workflow says so.
     pub(crate) shared: OnceLock<Arc<Instance>>,
 }
@@ -114,7 +115,7 @@ impl Inner {
             Scope::Session => Instance::new(random_id()?, workflow),
             Scope::Global => Arc::clone(
                 self.shared
-                    .get_or_init(|| Instance::new("global", workflow)),
+                    .get_or_init(|| Instance::new(shared_id(workflow), workflow)),
             ),
         }))
     }
@@ -124,6 +125,7 @@ impl Inner {
             store: &*self.store,
             workflow,
             now: self.clock.now(),
+            journal_limit: self.journal_limit,
         }
     }
 
@@ -173,17 +175,20 @@ impl Inner {
         }))
     }
 
-    /// The result of `server/discover`.
+    /// The versions that clients are told of.
     ///
     /// A workflow is served in the handshake era only, so a server that has one announces only
     /// those versions: a client that can speak both then finds the workflow. What no workflow
     /// binds is served to stateless requests all the same.
+    pub(crate) const fn announced(&self) -> &'static [Version] {
+        match self.workflow {
+            Some(_) => Version::HANDSHAKE,
+            None => Version::NEWEST_FIRST,
+        }
+    }
+
+    /// The result of `server/discover`.
     pub(crate) fn discover_result(&self) -> Value {
-        let versions: Vec<_> = Version::ALL
-            .iter()
-            .rev()
-            .filter(|version| self.workflow.is_none() || !Version::STATELESS.contains(version))
-            .collect();
         let capabilities: serde_json::Map<_, _> = self
             .stateless_capabilities()
             .into_iter()
@@ -191,7 +196,7 @@ impl Inner {
             .collect();
         self.with_instructions(json!({
             "resultType": "complete",
-            "supportedVersions": versions,
+            "supportedVersions": self.announced(),
             "capabilities": capabilities,
             "ttlMs": 3_600_000,
             "cacheScope": "public",
@@ -207,7 +212,18 @@ impl Inner {
     }
 }
 
-/// 128 random bits: whoever knows an instance's id was told it.
+/// Short, printable, and another one for each workflow.
+fn shared_id(workflow: &Workflow) -> String {
+    let name: String = workflow
+        .name()
+        .chars()
+        .filter(|c| !c.is_control())
+        .take(128)
+        .collect();
+    format!("global:{name}")
+}
+
+/// 128 random bits: nobody comes by somebody else's instance by guessing.
 fn random_id() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;

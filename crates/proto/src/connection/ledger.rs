@@ -1,6 +1,6 @@
 //! What is in flight on a connection.
 
-use super::Effect;
+use super::{Effect, Input};
 use crate::{AskId, CallId, RequestId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -69,6 +69,46 @@ impl Ledger {
     #[must_use]
     pub fn pending(&self) -> usize {
         self.pending.len()
+    }
+
+    /// How many requests of ours wait for the client's answer.
+    #[must_use]
+    pub fn asks(&self) -> usize {
+        self.asks.len()
+    }
+
+    /// How many subscriptions the client has.
+    #[must_use]
+    pub fn subscriptions(&self) -> usize {
+        self.subscriptions.len()
+    }
+
+    /// Whether an answer to this would look like the answer to something in flight. Requests that
+    /// say everything about themselves may share an id with each other.
+    pub(super) fn answers_twice(&self, input: &Input) -> bool {
+        let (id, lane) = match input {
+            Input::Initialize { id, .. } | Input::Ping { id } => (id, Lane::Handshake),
+            Input::Malformed { id: Some(id), .. } => (id, Lane::Handshake),
+            Input::Request(key) => (&key.id, key.lane),
+            Input::Malformed { id: None, .. }
+            | Input::Ready
+            | Input::Cancelled { .. }
+            | Input::Notification
+            | Input::Response(_)
+            | Input::Ask(_)
+            | Input::Settled(_)
+            | Input::Subscribed(_)
+            | Input::Unsubscribed(_)
+            | Input::Drain
+            | Input::Gone
+            | Input::Tick => return false,
+        };
+        match lane {
+            Lane::Handshake => self.with_id(id).next().is_some(),
+            Lane::Stateless(_) => self
+                .with_id(id)
+                .any(|key| key.lane == Lane::Handshake || key.lane == lane),
+        }
     }
 
     pub(super) fn with_id(&self, id: &RequestId) -> impl Iterator<Item = &Key> {

@@ -180,6 +180,76 @@ fn a_duplicate_is_dropped_or_refused_and_the_first_goes_on() {
     );
 }
 
+/// An error with the id of a call in flight would settle that call at the client, whatever the
+/// error is about.
+#[test]
+fn a_dropped_duplicate_is_dropped_in_every_state_and_whatever_it_asks() {
+    let ignored = || Ok(vec![Effect::Ignore(Noise::Duplicate)]);
+    let ping = || Input::Ping { id: 1.into() };
+    let mut early = Line::new();
+    early.play(ping(), NOW).unwrap();
+    let mut open = Line::initialized();
+    open.play(Input::Request(key(1)), NOW).unwrap();
+    let mut draining = Line::initialized();
+    draining.play(Input::Request(key(1)), NOW).unwrap();
+    draining.play(Input::Drain, NOW).unwrap();
+    for mut line in [early, open, draining] {
+        let before = (line.state.clone(), line.ledger.clone());
+        for input in [initialize(1), ping(), Input::Request(key(1))] {
+            assert_eq!(line.play(input, NOW), ignored(), "{:?}", before.0);
+        }
+        assert_eq!((line.state, line.ledger), before);
+    }
+}
+
+#[test]
+fn an_initialize_with_an_id_in_flight_is_refused_over_http() {
+    let mut line = Line::new();
+    line.rules.duplicates = Duplicates::Refused;
+    line.play(Input::Ping { id: 1.into() }, NOW).unwrap();
+    assert_eq!(line.play(initialize(1), NOW), Err(Code::EntityDuplicate));
+    assert_eq!(
+        line.play(Input::Request(key(1)), NOW),
+        Err(Code::EntityDuplicate)
+    );
+    assert_eq!(line.state, line.rules.first(Time(0)));
+}
+
+#[test]
+fn a_request_of_ours_is_sent_once() {
+    let mut line = Line::initialized();
+    line.play(Input::Ask(AskId(1)), NOW).unwrap();
+    assert_eq!(line.play(Input::Ask(AskId(1)), NOW), Ok(vec![]));
+    assert_eq!(line.ledger.asks(), 1);
+}
+
+#[test]
+fn nothing_is_answered_with_an_id_that_is_in_flight() {
+    let malformed = |id: i64| Input::Malformed {
+        id: Some(id.into()),
+        refusal: Refusal::new(Code::ProtocolError),
+    };
+    let mut line = Line::initialized();
+    line.play(Input::Request(key(1)), NOW).unwrap();
+    line.play(Input::Request(modern(2, 1)), NOW).unwrap();
+    let dropped = Ok(vec![Effect::Ignore(Noise::Duplicate)]);
+    for _ in 0..2 {
+        for input in [
+            initialize(1),
+            Input::Ping { id: 1.into() },
+            malformed(1),
+            malformed(2),
+            Input::Request(modern(1, 2)),
+            Input::Request(key(2)),
+        ] {
+            assert_eq!(line.play(input, NOW), dropped);
+        }
+        // While draining it is the same.
+        line.play(Input::Drain, NOW).unwrap();
+    }
+    assert_eq!(line.play(malformed(3), NOW), Err(Code::ProtocolError));
+}
+
 #[test]
 fn modern_requests_may_share_an_id_and_are_cancelled_together() {
     let mut line = Line::new();

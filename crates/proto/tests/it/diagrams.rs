@@ -16,7 +16,7 @@ use interlock_proto::{
 use std::{collections::BTreeSet, path::Path};
 
 /// Before and after every deadline there is by default, the second round included.
-const TIMES: [Time; 4] = [Time(0), Time(1_000_000), Time(3_000_000), Time(200_000_000)];
+pub(crate) const TIMES: [Time; 4] = [Time(0), Time(1_000_000), Time(3_000_000), Time(200_000_000)];
 
 #[track_caller]
 fn check<M: Machine>() {

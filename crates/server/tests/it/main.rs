@@ -2,4 +2,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
+mod arguments;
+mod batches;
+mod before;
+mod cancel;
+mod common;
+mod duplicates;
+mod ending;
+mod frames;
+mod handlers;
+mod handshake;
+mod lists;
+mod load;
+mod params;
+mod reference;
+mod schemas;
+mod stateless;
+mod states;
+mod stores;
+mod storm;
 mod walk;

@@ -160,6 +160,7 @@ impl Reader<'_> {
             resources: self.resources(resources),
             prompts: self.prompts(prompts),
             warnings: Vec::new(),
+            places: declared.places(),
         };
         if let Some((key, states)) = states {
             let draft = Draft {
@@ -306,6 +307,13 @@ impl<'n> Declared<'n> {
             self.catalogue.insert(kind, key.text.as_str());
             self.spans.insert((kind, &key.text), key.span);
         }
+    }
+
+    fn places(&self) -> HashMap<(Kind, String), Span> {
+        let spans = self.spans.iter();
+        spans
+            .map(|(&(kind, name), &span)| ((kind, name.to_owned()), span))
+            .collect()
     }
 
     fn span_of(&self, problem: &Problem) -> Option<Span> {

@@ -7,19 +7,31 @@ const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Why a text is not a duration.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Fault {
+pub enum Fault {
+    /// A number alone could be anything.
     #[error("has no unit")]
     NoUnit,
+    /// It is no whole number followed by a unit.
     #[error("is not a duration")]
     Malformed,
+    /// A deadline that has always passed already.
     #[error("is no time at all")]
     Zero,
+    /// Nothing here waits that long.
     #[error("is longer than 365d")]
     TooLong,
 }
 
-/// Reads a whole number followed by its unit.
-pub(super) fn parse(written: &str) -> Result<Duration, Fault> {
+/// Reads a duration as the file has them: a whole number followed by its unit.
+///
+/// ```
+/// use interlock_workflow::file::{DurationFault, parse_duration};
+/// use std::time::Duration;
+///
+/// assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
+/// assert_eq!(parse_duration("30"), Err(DurationFault::NoUnit));
+/// ```
+pub fn parse(written: &str) -> Result<Duration, Fault> {
     let digits = written.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = written.split_at(digits);
     if number.is_empty() {

@@ -17,10 +17,12 @@ mod states;
 mod template;
 mod tree;
 
-use crate::{Finding, Invalid, Settings, Workflow};
+use crate::{Finding, Invalid, Kind, Settings, Span, Workflow};
 use serde::Serialize;
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 use template::Piece;
+
+pub use duration::{Fault as DurationFault, parse as parse_duration};
 
 /// Longer files are refused before they are looked at.
 pub const MAX_BYTES: usize = 1_000_000;
@@ -82,6 +84,14 @@ pub struct File {
     pub prompts: Vec<PromptText>,
     /// What somebody should look at, though the file can be served.
     pub warnings: Vec<Finding>,
+    places: HashMap<(Kind, String), Span>,
+}
+
+impl File {
+    /// Where the name of a tool, resource or prompt stands.
+    pub fn place(&self, kind: Kind, name: &str) -> Option<Span> {
+        self.places.get(&(kind, name.to_owned())).copied()
+    }
 }
 
 /// A tool that is a command: its arguments come as JSON on standard input.

@@ -1,0 +1,273 @@
+//! A person at the prompt.
+
+use super::{
+    script,
+    session::{Action, Argument, Item, Session},
+    show,
+};
+use crate::{Stop, terminal::printable};
+use interlock::workflow::{Kind, file::File};
+use serde_json::{Map, Value};
+use std::{
+    io::{self, Write},
+    sync::Arc,
+};
+use tokio::{
+    io::{AsyncBufReadExt, BufReader, Lines, Stdin},
+    sync::Mutex,
+};
+
+const HELP: &str = "  NAME or NUMBER     call it; its arguments are asked for
+  NAME {json}        call it with these arguments
+  call TOOL {json}, read URI, get PROMPT {json}
+                     the same, also for what is not listed now
+  list               what is callable, with its arguments
+  state              where the workflow stands
+  quit               end; so does the end of input";
+
+/// Who types. Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct Keyboard(Arc<Mutex<Option<Lines<BufReader<Stdin>>>>>);
+
+impl Keyboard {
+    /// Asks for a line; `None` at the end of input.
+    pub(crate) async fn ask(&self, question: &str) -> Option<String> {
+        let mut out = io::stdout();
+        let asked = write!(out, "{}", printable(question)).and_then(|()| out.flush());
+        let mut lines = self.0.lock().await;
+        let lines = lines.get_or_insert_with(|| BufReader::new(tokio::io::stdin()).lines());
+        asked.ok()?;
+        lines.next_line().await.ok().flatten()
+    }
+}
+
+/// What a person typed.
+#[derive(Debug, PartialEq)]
+enum Typed {
+    Nothing,
+    Help,
+    List,
+    State,
+    Quit,
+    Do(Action),
+    /// To be called once its arguments are known.
+    Ask(Item),
+    Wrong(String),
+}
+
+/// Goes on until the player has had enough.
+pub(crate) async fn play(
+    file: &File,
+    mut session: Session,
+    keyboard: &Keyboard,
+) -> Result<(), Stop> {
+    let mut out = io::stdout();
+    let title = match &file.description {
+        Some(description) => format!("{}: {description}", file.name),
+        None => file.name.clone(),
+    };
+    writeln!(out, "{}", printable(&title))?;
+    writeln!(out, "  {}", show::state(&session))?;
+    writeln!(out, "{}", show::menu(session.items()))?;
+    writeln!(out, "type a name or a number, or help")?;
+    while let Some(line) = keyboard.ask("> ").await {
+        let items: Vec<_> = session.items().cloned().collect();
+        let action = match understand(&line, &items) {
+            Typed::Nothing => continue,
+            Typed::Quit => return Ok(()),
+            Typed::Help => {
+                writeln!(out, "{HELP}")?;
+                continue;
+            }
+            Typed::List => {
+                writeln!(out, "{}", show::menu(items.iter()))?;
+                continue;
+            }
+            Typed::State => {
+                writeln!(out, "{}", show::place(&session))?;
+                continue;
+            }
+            Typed::Wrong(why) => {
+                writeln!(out, "  {}", printable(&why))?;
+                continue;
+            }
+            Typed::Do(action) => action,
+            Typed::Ask(item) => match fill_in(&item, keyboard).await {
+                Some(arguments) => of(item.kind, item.name, arguments),
+                None => break,
+            },
+        };
+        let told = session.perform(&action).await?;
+        writeln!(out, "{}", show::told(&told))?;
+        if !told.changes.is_empty() {
+            writeln!(out, "{}", show::menu(session.items()))?;
+        }
+    }
+    // The shell's prompt would stand behind ours.
+    writeln!(out)?;
+    Ok(())
+}
+
+async fn fill_in(item: &Item, keyboard: &Keyboard) -> Option<Map<String, Value>> {
+    let mut arguments = Map::new();
+    for argument in &item.arguments {
+        let question = format!("  {}: ", show::signature(argument));
+        let typed = keyboard.ask(&question).await?;
+        if let Some(value) = value(argument, &typed) {
+            arguments.insert(argument.name.clone(), value);
+        }
+    }
+    Some(arguments)
+}
+
+fn understand(line: &str, items: &[Item]) -> Typed {
+    let line = line.trim();
+    match line {
+        "" => return Typed::Nothing,
+        "help" | "?" => return Typed::Help,
+        "list" => return Typed::List,
+        "state" => return Typed::State,
+        "quit" | "exit" => return Typed::Quit,
+        _ => {}
+    }
+    match script::action(line) {
+        Ok(Some(action)) => return Typed::Do(action),
+        Ok(None) => {}
+        Err(why) => return Typed::Wrong(why),
+    }
+    let (name, json) = script::split(line);
+    let item = match find(name, items) {
+        Ok(item) => item,
+        Err(why) => return Typed::Wrong(why),
+    };
+    if json.is_empty() && !item.arguments.is_empty() {
+        return Typed::Ask(item);
+    }
+    match script::arguments(json) {
+        Ok(arguments) => Typed::Do(of(item.kind, item.name, arguments)),
+        Err(why) => Typed::Wrong(why),
+    }
+}
+
+/// What a name or a number means. What is not listed may still be asked for, to see it refused.
+fn find(name: &str, items: &[Item]) -> Result<Item, String> {
+    if let Ok(number) = name.parse::<usize>() {
+        let item = number.checked_sub(1).and_then(|at| items.get(at));
+        return item
+            .cloned()
+            .ok_or_else(|| format!("there is no number {number}"));
+    }
+    let mut named = items.iter().filter(|item| item.name == name);
+    match (named.next(), named.next()) {
+        (Some(_), Some(_)) => Err(format!("several things are called {name}: take the number")),
+        (Some(item), None) => Ok(item.clone()),
+        (None, _) => Ok(Item {
+            kind: match name.contains("://") {
+                true => Kind::Resource,
+                false => Kind::Tool,
+            },
+            name: name.to_owned(),
+            description: None,
+            arguments: Vec::new(),
+        }),
+    }
+}
+
+fn of(kind: Kind, name: String, arguments: Map<String, Value>) -> Action {
+    match kind {
+        Kind::Tool => Action::Call(name, arguments),
+        Kind::Resource => Action::Read(name),
+        Kind::Prompt => Action::Get(name, arguments),
+    }
+}
+
+/// What was typed as the argument's type; nothing leaves it out. What does not fit its type is
+/// sent as a text, for the server to refuse.
+fn value(argument: &Argument, typed: &str) -> Option<Value> {
+    let typed = typed.trim();
+    if typed.is_empty() {
+        return None;
+    }
+    if argument.of.as_deref() == Some("string") {
+        return Some(typed.into());
+    }
+    Some(serde_json::from_str(typed).unwrap_or_else(|_| typed.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn item(kind: Kind, name: &str, arguments: &[&str]) -> Item {
+        let arguments = arguments.iter().map(|name| Argument {
+            name: (*name).to_owned(),
+            description: None,
+            required: true,
+            of: Some("string".to_owned()),
+        });
+        Item {
+            kind,
+            name: name.to_owned(),
+            description: None,
+            arguments: arguments.collect(),
+        }
+    }
+
+    #[test]
+    fn what_is_typed_is_a_command_a_number_a_name_or_a_call() {
+        let items = [
+            item(Kind::Tool, "refund", &["order"]),
+            item(Kind::Resource, "note://rules", &[]),
+            item(Kind::Prompt, "sorry", &[]),
+            item(Kind::Tool, "sorry", &[]),
+        ];
+        let call = |name: &str, value: Value| {
+            Typed::Do(Action::Call(
+                name.into(),
+                value.as_object().unwrap().clone(),
+            ))
+        };
+        for (line, typed) in [
+            ("", Typed::Nothing),
+            (" quit ", Typed::Quit),
+            ("help", Typed::Help),
+            ("1", Typed::Ask(items[0].clone())),
+            ("refund", Typed::Ask(items[0].clone())),
+            (
+                "refund {\"order\": \"A\"}",
+                call("refund", json!({"order": "A"})),
+            ),
+            ("1 {}", call("refund", json!({}))),
+            ("2", Typed::Do(Action::Read("note://rules".into()))),
+            ("3", Typed::Do(Action::Get("sorry".into(), Map::new()))),
+            ("call other {}", call("other", json!({}))),
+            ("other", call("other", json!({}))),
+            ("note://x", Typed::Do(Action::Read("note://x".into()))),
+            ("0", Typed::Wrong("there is no number 0".into())),
+            (
+                "sorry",
+                Typed::Wrong("several things are called sorry: take the number".into()),
+            ),
+        ] {
+            assert_eq!(understand(line, &items), typed, "{line:?}");
+        }
+        assert!(matches!(understand("1 {", &items), Typed::Wrong(_)));
+    }
+
+    #[test]
+    fn an_argument_is_read_by_its_type() {
+        let of = |of: &str| Argument {
+            name: "a".into(),
+            description: None,
+            required: false,
+            of: Some(of.into()),
+        };
+        assert_eq!(value(&of("string"), " 12 "), Some(json!("12")));
+        assert_eq!(value(&of("integer"), "12"), Some(json!(12)));
+        assert_eq!(value(&of("boolean"), "true"), Some(json!(true)));
+        assert_eq!(value(&of("array"), "[1]"), Some(json!([1])));
+        assert_eq!(value(&of("integer"), "twelve"), Some(json!("twelve")));
+        assert_eq!(value(&of("integer"), ""), None);
+    }
+}

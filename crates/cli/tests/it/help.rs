@@ -1,0 +1,62 @@
+//! What the binary says about itself.
+
+use crate::stage::Stage;
+
+#[test]
+fn without_arguments_it_helps() {
+    let ended = Stage::new().run(&[]);
+    assert_eq!(ended.code, Some(0));
+    for word in ["Usage:", "check", "graph", "play", "serve", "Exit codes:"] {
+        assert!(ended.stdout.contains(word), "{word}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn every_command_has_help_with_exit_codes_and_examples() {
+    let stage = Stage::new();
+    for command in ["check", "graph", "play", "serve"] {
+        let ended = stage.run(&[command, "--help"]);
+        assert_eq!(ended.code, Some(0));
+        assert!(ended.stdout.contains("Exit codes:"), "{}", ended.stdout);
+        let example = format!("\n  interlock {command} flow.yaml");
+        assert!(ended.stdout.contains(&example), "{}", ended.stdout);
+        assert!(!ended.stdout.contains('\x1b'), "{}", ended.stdout);
+    }
+}
+
+#[test]
+fn it_tells_its_version() {
+    let ended = Stage::new().run(&["--version"]);
+    let version = format!("interlock {}\n", env!("CARGO_PKG_VERSION"));
+    assert_eq!((ended.code, ended.stdout), (Some(0), version));
+}
+
+#[test]
+fn wrong_usage_is_exit_code_2() {
+    let stage = Stage::new().with("flow.yaml", "interlock: 1\nname: x\n");
+    for arguments in [
+        &["chek"][..],
+        &["check"],
+        &["check", "missing.yaml"],
+        &["check", "."],
+        &["graph", "missing.yaml"],
+        &["serve", "missing.yaml"],
+        &["serve", "flow.yaml", "--log", "loud"],
+        &["serve", "flow.yaml", "--drain-timeout", "30"],
+        &["play", "flow.yaml", "--script", "missing.txt"],
+    ] {
+        let ended = stage.run(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments:?}: {ended:?}");
+        assert!(ended.stderr.starts_with("error: "), "{}", ended.stderr);
+        assert!(ended.stdout.is_empty(), "{}", ended.stdout);
+        assert!(!ended.stderr.contains('\x1b'), "{}", ended.stderr);
+    }
+    let unreadable = stage.run(&["check", "missing.yaml"]).stderr;
+    assert!(
+        unreadable.starts_with("error: cannot read `missing.yaml`: "),
+        "{unreadable}"
+    );
+    let mut variable = stage.interlock(&["serve", "flow.yaml"]);
+    let output = variable.env("INTERLOCK_LOG", "loud").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}

@@ -1,0 +1,281 @@
+//! `interlock serve`, over real pipes.
+
+use crate::stage::{Heard, PATIENCE, Stage};
+use serde_json::{Value, json};
+use std::{
+    io::Write,
+    process::{Child, ChildStdin, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+/// `wait` says through the pipe `begun` that it runs, and ends with what comes through `gate`.
+const FLOW: &str = r#"
+interlock: 1
+name: gates
+tools:
+  open: { description: Open, command: [echo, opened] }
+  wait: { description: Wait, command: [sh, -c, "exec 3>begun; echo begun >&3; read line <gate; echo $line"] }
+states:
+  new: { initial: true, tools: { open: ready } }
+  ready: { tools: { wait: { success: end } } }
+  end: { terminal: true }
+"#;
+
+/// A server on pipes.
+struct Served {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Heard,
+    stderr: Heard,
+    next_id: u64,
+}
+
+impl Served {
+    fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let all: Vec<_> = ["serve", "flow.yaml"]
+            .into_iter()
+            .chain(arguments.iter().copied())
+            .collect();
+        let mut child = stage
+            .interlock(&all)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let mut served = Self {
+            stdin: child.stdin.take(),
+            child,
+            stdout: Heard::of(|| stdout),
+            stderr: Heard::of(|| stderr),
+            next_id: 0,
+        };
+        let hello = served.request(
+            "initialize",
+            json!({
+                "protocolVersion": "2025-11-25",
+                "capabilities": {},
+                "clientInfo": {"name": "test", "version": "0"},
+            }),
+        );
+        assert_eq!(hello["result"]["serverInfo"]["name"], "gates");
+        served.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        served
+    }
+
+    fn send(&mut self, message: &Value) {
+        let stdin = self.stdin.as_mut().unwrap();
+        stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+    }
+
+    fn begin(&mut self, method: &str, params: Value) -> u64 {
+        self.next_id += 1;
+        let id = self.next_id;
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
+        id
+    }
+
+    /// The answer to a request; everything on standard output must be protocol.
+    fn until(&self, id: u64) -> Value {
+        loop {
+            let line = self.stdout.next().expect("an answer must come");
+            let message: Value = serde_json::from_str(&line).expect("every line is JSON");
+            assert_eq!(message["jsonrpc"], "2.0");
+            if message["id"] == id {
+                return message;
+            }
+        }
+    }
+
+    fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.begin(method, params);
+        self.until(id)
+    }
+
+    fn begin_call(&mut self, tool: &str) -> u64 {
+        self.begin("tools/call", json!({"name": tool, "arguments": {}}))
+    }
+
+    fn call(&mut self, tool: &str) -> Value {
+        let id = self.begin_call(tool);
+        self.until(id)["result"].take()
+    }
+
+    fn terminate(&self) {
+        let pid = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Waits for a line of the log.
+    fn logged(&self, words: &str) {
+        while let Some(line) = self.stderr.next() {
+            if line.contains(words) {
+                return;
+            }
+        }
+        panic!("it was never logged: {words}");
+    }
+
+    /// The exit code, once both streams have ended.
+    fn code(mut self) -> Option<i32> {
+        self.stdin = None;
+        while self.stdout.next().is_some() {}
+        while self.stderr.next().is_some() {}
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+    }
+}
+
+fn text(result: &Value) -> &str {
+    result["content"][0]["text"].as_str().unwrap_or_default()
+}
+
+#[test]
+fn calls_are_served_in_order_until_the_input_ends() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let mut served = Served::start(&stage, &["--stdio"]);
+    let refused = served.call("wait");
+    assert_eq!(refused["_meta"]["dev.interlock/refusal"]["code"], 1081);
+    assert_eq!(text(&served.call("open")), "opened");
+    let again = served.call("open");
+    assert_eq!(again["_meta"]["dev.interlock/refusal"]["code"], 1081);
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn a_signal_lets_running_calls_end() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let (begun, gate) = (stage.listen("begun"), stage.pipe("gate"));
+    let mut served = Served::start(&stage, &["--log", "info"]);
+    served.call("open");
+    let call = served.begin_call("wait");
+    assert_eq!(begun.next().as_deref(), Some("begun"));
+
+    served.terminate();
+    served.logged("draining");
+    std::fs::write(gate, "at last\n").unwrap();
+    let answer = served.until(call);
+    assert_eq!(text(&answer["result"]), "at last");
+    // Its input is still open, so it ends for the signal alone.
+    let stdin = served.stdin.take();
+    assert_eq!(served.code(), Some(0));
+    drop(stdin);
+}
+
+#[test]
+fn the_end_of_input_lets_running_calls_end() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let (begun, gate) = (stage.listen("begun"), stage.pipe("gate"));
+    let mut served = Served::start(&stage, &[]);
+    served.call("open");
+    let call = served.begin_call("wait");
+    assert_eq!(begun.next().as_deref(), Some("begun"));
+    served.stdin = None;
+    std::fs::write(gate, "still here\n").unwrap();
+    assert_eq!(text(&served.until(call)["result"]), "still here");
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn the_drain_time_ends_what_does_not_end_itself() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let begun = stage.listen("begun");
+    stage.pipe("gate");
+    let mut served = Served::start(&stage, &["--drain-timeout", "50ms"]);
+    served.call("open");
+    let call = served.begin_call("wait");
+    assert_eq!(begun.next().as_deref(), Some("begun"));
+    served.terminate();
+    let answer = served.until(call);
+    let refusal = &answer["result"]["_meta"]["dev.interlock/refusal"];
+    assert_eq!(refusal["code"], 1077, "{answer}");
+    assert_eq!(begun.next(), None, "the command is gone");
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once_and_its_commands_too() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let begun = stage.listen("begun");
+    stage.pipe("gate");
+    let mut served = Served::start(&stage, &["--log", "info"]);
+    served.call("open");
+    served.begin_call("wait");
+    assert_eq!(begun.next().as_deref(), Some("begun"));
+    served.terminate();
+    served.logged("draining");
+    served.terminate();
+    assert_eq!(begun.next(), None, "the command is gone");
+    assert_eq!(served.code(), Some(1));
+}
+
+#[test]
+fn the_tool_timeout_is_a_flag() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    // Nobody opens the other end of the first pipe, so the command gets no further.
+    stage.pipe("begun");
+    let mut served = Served::start(&stage, &["--tool-timeout", "100ms"]);
+    // The deadline may pass even before a fast command has ended.
+    while text(&served.call("open")) != "opened" {}
+    let late = served.call("wait");
+    assert_eq!(late["_meta"]["dev.interlock/refusal"]["code"], 1069);
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn a_client_that_says_nothing_is_not_waited_for_longer_than_told() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let began = Instant::now();
+    let mut child = stage
+        .interlock(&["serve", "flow.yaml", "--initialize-timeout", "50ms"])
+        .stdin(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Its input stays open all the while.
+    let stdin = child.stdin.take();
+    let status = child.wait().unwrap();
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    assert!(began.elapsed() < PATIENCE);
+    assert_eq!(status.code(), Some(0));
+    drop(stdin);
+}
+
+#[test]
+fn a_file_with_errors_is_not_served() {
+    let stage = Stage::new().with("flow.yaml", "interlock: 1\nname: x\nstats: {}\n");
+    let ended = stage.run(&["serve", "flow.yaml"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
+    assert!(
+        ended
+            .stderr
+            .starts_with("flow.yaml:3:1: error[unknown-key]")
+    );
+}
+
+#[test]
+fn warnings_of_the_file_are_logged_once_with_their_place() {
+    let lost = FLOW.to_owned() + "  lost: { tools: { open: end } }\n";
+    let spare = lost.replace(
+        "tools:\n  open",
+        "tools:\n  spare: { description: S, command: [s] }\n  open",
+    );
+    let stage = Stage::new().with("flow.yaml", &spare);
+    let ended = stage.run(&["serve", "flow.yaml"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), ""));
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!(lines.len(), 2, "{lines:?}");
+    assert!(
+        lines[0].contains("flow.yaml:5:3: warning[bound-nowhere]"),
+        "{lines:?}"
+    );
+    assert!(lines[1].contains("warning[unreachable-state]"), "{lines:?}");
+    let silent = stage.run(&["serve", "flow.yaml", "--log", "off"]);
+    assert_eq!((silent.code, &*silent.stderr), (Some(0), ""));
+}

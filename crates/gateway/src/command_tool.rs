@@ -1,0 +1,247 @@
+//! A tool that is a command: what it is told, and what its end means.
+//!
+//! It gets its arguments as JSON on standard input. If it exits with 0, standard output is its
+//! result: a text, or a `CallToolResult` as JSON. If it does not, standard error says why it
+//! failed.
+
+use crate::child::{self, Ended, Fault};
+use interlock::{
+    Context, Failure, IntoToolResult, Tool, ToolResult,
+    model::{CallToolResult, ContentBlock, JsonObject, ToolAnnotations},
+    workflow::file::{Annotations, CommandTool},
+};
+use serde_json::Value;
+use std::{
+    ffi::OsString,
+    io,
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    sync::Arc,
+};
+use tokio::process::Command;
+
+/// How many bytes a command may write to standard output, and how many of standard error are told.
+pub const OUTPUT_LIMIT: usize = 1024 * 1024;
+
+/// A file's tool, run as a command in `folder`, which must be absolute.
+///
+/// A program that is given by a relative path is looked for in that folder, one without a path in
+/// `PATH`. When the call ends before the command does, the command is killed with whatever it
+/// started.
+///
+/// ```
+/// use interlock::workflow::file;
+/// use std::path::Path;
+///
+/// let file = file::read(b"
+/// interlock: 1
+/// name: labels
+/// tools: { print: { description: Print a label, command: [./label.sh] } }
+/// ")?;
+/// let tool = interlock_gateway::command_tool(&file.tools[0], Path::new("/srv/labels"));
+/// # let _ = tool;
+/// # Ok::<(), interlock::workflow::Invalid>(())
+/// ```
+pub fn command_tool(tool: &CommandTool, folder: &Path) -> Tool {
+    let recipe = Arc::new(Recipe::new(&tool.command, folder));
+    described(tool, move |arguments, context| {
+        let recipe = Arc::clone(&recipe);
+        async move { recipe.call(&arguments, &context).await }
+    })
+}
+
+/// A tool that is called and described as the file says, with a handler of its own.
+pub fn described<F, Fut, R>(tool: &CommandTool, handler: F) -> Tool
+where
+    F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult,
+{
+    let schema = |value: &Value| value.as_object().cloned().unwrap_or_default();
+    let mut described = Tool::raw(tool.name.clone(), schema(&tool.input), handler)
+        .description(tool.description.clone());
+    if let Some(title) = &tool.title {
+        described = described.title(title);
+    }
+    if let Some(output) = &tool.output {
+        described = described.output_schema(schema(output));
+    }
+    if let Some(annotations) = &tool.annotations {
+        described = described.annotations(hints(annotations));
+    }
+    if let Some(timeout) = tool.timeout {
+        described = described.timeout(timeout);
+    }
+    described
+}
+
+fn hints(annotations: &Annotations) -> ToolAnnotations {
+    let mut hints = ToolAnnotations::default();
+    hints.title.clone_from(&annotations.title);
+    hints.read_only_hint = annotations.read_only_hint;
+    hints.destructive_hint = annotations.destructive_hint;
+    hints.idempotent_hint = annotations.idempotent_hint;
+    hints.open_world_hint = annotations.open_world_hint;
+    hints
+}
+
+/// How a command is run.
+struct Recipe {
+    /// As the file has it.
+    written: String,
+    program: PathBuf,
+    arguments: Vec<OsString>,
+    folder: PathBuf,
+}
+
+impl Recipe {
+    fn new(command: &[String], folder: &Path) -> Self {
+        let (program, arguments) = match command.split_first() {
+            Some((program, arguments)) => (program.as_str(), arguments),
+            None => ("", command),
+        };
+        // What a relative path means to a process with another working directory depends on the
+        // system, so it is settled here.
+        let has_path = Path::new(program).components().nth(1).is_some();
+        Self {
+            written: program.to_owned(),
+            program: if has_path {
+                folder.join(program)
+            } else {
+                program.into()
+            },
+            arguments: arguments.iter().map(OsString::from).collect(),
+            folder: folder.to_owned(),
+        }
+    }
+
+    async fn call(&self, arguments: &JsonObject, context: &Context) -> Result<ToolResult, Failure> {
+        let input = serde_json::to_vec(arguments)?;
+        match child::run(self.command(context), &input, OUTPUT_LIMIT).await {
+            Ok(ended) if ended.status.success() => Ok(said(&ended.stdout)),
+            Ok(ended) => Err(Failure::new(complaint(&ended))),
+            Err(fault) => {
+                tracing::warn!(program = self.written, %fault, "a command failed");
+                Err(Failure::new(self.told(&fault)))
+            }
+        }
+    }
+
+    fn command(&self, context: &Context) -> Command {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .current_dir(&self.folder)
+            .env("INTERLOCK_CTX", "{}");
+        // A server that is itself run by a command tool must not pass on what that one was told.
+        for (name, value) in [
+            ("INTERLOCK_INSTANCE", context.instance()),
+            ("INTERLOCK_STATE", context.state()),
+        ] {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        command
+    }
+
+    /// What the model is told; the rest is in the log.
+    fn told(&self, fault: &Fault) -> String {
+        let program = &self.written;
+        match fault {
+            Fault::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => {
+                format!("there is no program `{program}`")
+            }
+            Fault::NotStarted(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+                format!("the program `{program}` may not be run")
+            }
+            Fault::NotStarted(_) | Fault::Flood { .. } | Fault::Lost(_) => {
+                format!("the program `{program}` failed: {fault}")
+            }
+        }
+    }
+}
+
+/// What standard output means: a result as it stands, or a text.
+fn said(stdout: &[u8]) -> ToolResult {
+    let text = String::from_utf8_lossy(stdout);
+    if text.trim_start().starts_with('{')
+        && let Ok(Value::Object(object)) = serde_json::from_str(&text)
+        && object.get("content").is_some_and(Value::is_array)
+    {
+        return ToolResult::Raw(object);
+    }
+    let text = ContentBlock::text(without_last_line_end(&text));
+    ToolResult::Typed(CallToolResult::success(vec![text]))
+}
+
+/// Why a command did not exit with 0.
+fn complaint(ended: &Ended) -> String {
+    let text = String::from_utf8_lossy(&ended.stderr);
+    let text = text.trim_end();
+    match (text.is_empty(), ended.stderr_cut) {
+        (true, _) => end(ended.status),
+        (false, true) => format!("{text}\n[more was cut]"),
+        (false, false) => text.to_owned(),
+    }
+}
+
+fn end(status: ExitStatus) -> String {
+    match status.code() {
+        Some(code) => format!("exit status {code}"),
+        None => status.to_string(),
+    }
+}
+
+/// Programs end their last line; a text does not need that.
+fn without_last_line_end(text: &str) -> &str {
+    let text = text.strip_suffix('\n').unwrap_or(text);
+    text.strip_suffix('\r').unwrap_or(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_relative_program_is_looked_for_in_the_folder_and_a_bare_one_is_not() {
+        for (program, found) in [
+            ("./label.sh", "/srv/./label.sh"),
+            ("bin/label", "/srv/bin/label"),
+            ("../label", "/srv/../label"),
+            ("/bin/label", "/bin/label"),
+            ("label", "label"),
+        ] {
+            let recipe = Recipe::new(&[program.to_owned()], Path::new("/srv"));
+            assert_eq!(recipe.program, Path::new(found), "{program}");
+        }
+    }
+
+    #[track_caller]
+    fn check(stdout: &[u8], text: &str) {
+        let ToolResult::Typed(result) = said(stdout) else {
+            panic!("{stdout:?} is taken as a result");
+        };
+        assert_eq!(result.content, [ContentBlock::text(text)]);
+        assert_eq!(result.is_error, Some(false));
+    }
+
+    #[test]
+    fn output_is_a_text_unless_it_is_a_result() {
+        check(b"", "");
+        check(b"hello\n", "hello");
+        check(b"two\nlines\r\n", "two\nlines");
+        check(b"\n\n", "\n");
+        check(b"{\"a\": 1}\n", "{\"a\": 1}");
+        check(b"{\"content\": 1}", "{\"content\": 1}");
+        check(b"{\"content\": []", "{\"content\": []");
+        check(b"[{\"content\": []}]", "[{\"content\": []}]");
+        check(b"caf\xe9", "caf\u{fffd}");
+        let written = r#" {"content":[],"x-mine":{"b":1,"a":2},"isError":true}"#;
+        let ToolResult::Raw(result) = said(written.as_bytes()) else {
+            panic!("{written} is taken as a text");
+        };
+        assert_eq!(Value::Object(result).to_string(), written.trim());
+    }
+}

@@ -1,0 +1,7 @@
+//! Workflow files, served.
+
+#![allow(clippy::unwrap_used, reason = "all of it is tests")]
+
+mod command_tool;
+mod files;
+mod stage;

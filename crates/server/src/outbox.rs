@@ -1,0 +1,76 @@
+//! What waits to be written to a client, in bounds.
+
+use std::io;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+
+/// While so much is waiting to be written, nothing more is taken in.
+const ENOUGH: usize = 1024 * 1024;
+
+/// What is waiting to be written: whole lines, the first of which may be half gone.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    gone: usize,
+    unflushed: bool,
+}
+
+impl Outbox {
+    fn len(&self) -> usize {
+        self.bytes.len() - self.gone
+    }
+
+    /// Where lines are appended.
+    pub(crate) const fn lines(&mut self) -> &mut Vec<u8> {
+        &mut self.bytes
+    }
+
+    /// Whether more may be taken in, which may lead to more lines.
+    pub(crate) fn has_room(&self) -> bool {
+        self.len() < ENOUGH
+    }
+
+    /// Everything is out, and on its way to the client.
+    pub(crate) fn is_done(&self) -> bool {
+        self.len() == 0 && !self.unflushed
+    }
+
+    /// Writes some of it or, when nothing is left to write, flushes. Dropping the future loses
+    /// nothing.
+    pub(crate) async fn push(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<Pushed> {
+        if self.len() == 0 {
+            writer.flush().await?;
+            return Ok(Pushed::Flushed);
+        }
+        match writer.write(&self.bytes[self.gone..]).await? {
+            0 => Err(io::ErrorKind::WriteZero.into()),
+            n => Ok(Pushed::Wrote(n)),
+        }
+    }
+
+    pub(crate) fn pushed(&mut self, pushed: Pushed) {
+        match pushed {
+            Pushed::Wrote(n) => self.written(n),
+            Pushed::Flushed => self.unflushed = false,
+        }
+    }
+
+    fn written(&mut self, n: usize) {
+        self.gone += n;
+        self.unflushed = true;
+        if self.len() == 0 {
+            self.bytes.clear();
+            self.gone = 0;
+            self.bytes.shrink_to(ENOUGH);
+        } else if self.gone > ENOUGH && self.gone > self.bytes.len() / 2 {
+            // Each byte is moved at most once for each time the rest has halved.
+            self.bytes.drain(..self.gone);
+            self.gone = 0;
+        }
+    }
+}
+
+/// What a push did.
+pub(crate) enum Pushed {
+    Wrote(usize),
+    Flushed,
+}

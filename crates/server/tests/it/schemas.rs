@@ -1,0 +1,196 @@
+//! What the server says, against the JSON Schemas of the protocol.
+//!
+//! They are not ours to publish, so they are read from the folder that `INTERLOCK_SCHEMAS` names,
+//! one file per version. Without it these tests say that they were skipped.
+
+use crate::common::{desk, hello, modern, tool};
+use interlock::{
+    Context, Failure, Json, NoArguments, Prompt, Resource, Server, Tool, ToolResult,
+    model::{JsonObject, ToolAnnotations},
+};
+use interlock_testkit::connect;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+/// The schema of one definition of one version; `None` if there are no schemas here.
+fn schema(version: &str, definition: &str) -> Option<Validator> {
+    let Some(folder) = std::env::var_os("INTERLOCK_SCHEMAS") else {
+        let _ = std::io::Write::write_all(
+            &mut std::io::stderr(),
+            b"skipped: INTERLOCK_SCHEMAS names no folder\n",
+        );
+        return None;
+    };
+    let path = std::path::Path::new(&folder).join(format!("{version}.json"));
+    let mut schema: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+    let place = if schema["$defs"].is_object() {
+        "$defs"
+    } else {
+        "definitions"
+    };
+    schema["$ref"] = json!(format!("#/{place}/{definition}"));
+    Some(jsonschema::validator_for(&schema).unwrap())
+}
+
+#[track_caller]
+fn check(version: &str, definition: &str, value: &Value) {
+    let Some(schema) = schema(version, definition) else {
+        return;
+    };
+    let mistakes: Vec<_> = schema
+        .iter_errors(value)
+        .map(|error| format!("{}: {error}", error.instance_path()))
+        .collect();
+    assert!(
+        mistakes.is_empty(),
+        "{version} {definition}: {mistakes:?} in {value}"
+    );
+}
+
+fn rich() -> Server {
+    let raw = |arguments: JsonObject, _: Context| async move { ToolResult::Raw(arguments) };
+    let open = JsonObject::from_iter([("type".to_owned(), json!("object"))]);
+    Server::builder("rich", "1")
+        .instructions("Be brief.")
+        .tool(tool("bare"))
+        .tool(
+            tool("annotated")
+                .title("Annotated")
+                .description("With everything")
+                .annotations(ToolAnnotations::default().read_only(true)),
+        )
+        .tool(Tool::raw("raw", open, raw))
+        .tool(Tool::new("json", |_: NoArguments, _: Context| async {
+            Json(json!({"a": [1]}))
+        }))
+        .tool(Tool::new("fail", |_: NoArguments, _: Context| async {
+            Err::<(), _>(Failure::new("no luck"))
+        }))
+        .tool(Tool::new("panic", |_: NoArguments, _: Context| async {
+            if true {
+                panic!("on purpose");
+            }
+        }))
+        .resource(
+            Resource::text("note://rules", "be kind")
+                .name("rules")
+                .description("House rules")
+                .mime_type("text/plain"),
+        )
+        .prompt(
+            Prompt::text("sorry", "To {{who}}")
+                .required("who")
+                .optional("why"),
+        )
+        .build()
+        .unwrap()
+}
+
+/// Requests, each with the definition of its result.
+fn questions() -> Vec<(&'static str, Value, &'static str)> {
+    let call = |name: &str| json!({"name": name});
+    vec![
+        ("ping", json!({}), "EmptyResult"),
+        ("tools/list", json!({}), "ListToolsResult"),
+        ("resources/list", json!({}), "ListResourcesResult"),
+        (
+            "resources/templates/list",
+            json!({}),
+            "ListResourceTemplatesResult",
+        ),
+        ("prompts/list", json!({}), "ListPromptsResult"),
+        (
+            "resources/read",
+            json!({"uri": "note://rules"}),
+            "ReadResourceResult",
+        ),
+        (
+            "prompts/get",
+            json!({"name": "sorry", "arguments": {"who": "me"}}),
+            "GetPromptResult",
+        ),
+        ("tools/call", call("bare"), "CallToolResult"),
+        ("tools/call", call("json"), "CallToolResult"),
+        ("tools/call", call("fail"), "CallToolResult"),
+        ("tools/call", call("panic"), "CallToolResult"),
+        ("tools/call", call("work"), "CallToolResult"),
+        ("tools/call", call("work"), "CallToolResult"),
+        ("tools/call", call("search"), "CallToolResult"),
+    ]
+}
+
+#[tokio::test]
+async fn results_of_the_handshake_are_what_the_protocol_says() {
+    for (version, error) in [
+        ("2025-06-18", "JSONRPCError"),
+        ("2025-11-25", "JSONRPCErrorResponse"),
+    ] {
+        for server in [rich(), desk(tool("work")).build().unwrap()] {
+            let (mut client, _connection) = connect(&server);
+            let answer = client.request("initialize", hello(version)).await;
+            check(version, "InitializeResult", &answer["result"]);
+            for (method, params, definition) in questions() {
+                let (notifications, answer) = client.exchange(method, params).await;
+                for notification in notifications {
+                    check(version, "JSONRPCNotification", &notification);
+                    check(version, "ServerNotification", &notification);
+                }
+                check(version, "JSONRPCMessage", &answer);
+                match answer.get("result") {
+                    Some(result) => check(version, definition, result),
+                    None => check(version, error, &answer),
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn errors_are_what_the_protocol_says() {
+    for (version, error) in [("2025-11-25", "JSONRPCErrorResponse")] {
+        let (mut client, _connection) = connect(&rich());
+        client.request("initialize", hello(version)).await;
+        for line in [
+            "nonsense",
+            "[]",
+            r#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"nobody/knows"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{}}"#,
+            r#"{"jsonrpc":"2.0","id":"x","method":"resources/read","params":{"uri":"note://nope"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"method":"initialize"}"#,
+        ] {
+            client.send_bytes(format!("{line}\n").as_bytes()).await;
+            check(version, error, &client.receive().await.unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn stateless_results_are_what_the_protocol_says() {
+    const VERSION: &str = "2026-07-28";
+    for server in [rich(), desk(tool("work")).build().unwrap()] {
+        let (mut client, _connection) = connect(&server);
+        for (method, params, definition) in [
+            ("server/discover", json!({}), "DiscoverResult"),
+            ("tools/list", json!({}), "ListToolsResult"),
+            ("tools/call", json!({"name": "bare"}), "CallToolResult"),
+            ("tools/call", json!({"name": "json"}), "CallToolResult"),
+            ("tools/call", json!({"name": "fail"}), "CallToolResult"),
+            ("tools/call", json!({"name": "panic"}), "CallToolResult"),
+            ("tools/call", json!({"name": "work"}), "CallToolResult"),
+            ("tools/call", json!({"name": "search"}), "CallToolResult"),
+            ("nobody/knows", json!({}), "none"),
+        ] {
+            let answer = client.request(method, modern(params)).await;
+            check(VERSION, "JSONRPCMessage", &answer);
+            match answer.get("result") {
+                Some(result) => check(VERSION, definition, result),
+                None => check(VERSION, "JSONRPCErrorResponse", &answer),
+            }
+        }
+        let mut params = modern(json!({}));
+        params["_meta"]["io.modelcontextprotocol/protocolVersion"] = json!("2099-01-01");
+        let answer = client.request("tools/list", params).await;
+        check(VERSION, "UnsupportedProtocolVersionError", &answer);
+    }
+}

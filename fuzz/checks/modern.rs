@@ -1,0 +1,54 @@
+//! What holds for any parameters that a client may send to come to terms.
+
+use interlock_proto::{
+    Time, Version,
+    era::{Capability, Era, modern},
+    negotiation::{Effect, Input, Offer, State, step},
+};
+use serde_json::{Value, value::RawValue};
+use std::collections::BTreeSet;
+
+/// Reading never panics, and what is kept of it is small. A request counts as modern only if its
+/// `_meta` says so, and an offer that was read can be agreed on.
+pub(crate) fn check(bytes: &[u8]) {
+    let Ok(params) = serde_json::from_slice::<&RawValue>(bytes) else {
+        return;
+    };
+    if let Ok(Some(said)) = modern(Some(params)) {
+        let whole: Value = serde_json::from_slice(bytes).expect("it was read before");
+        let meta = &whole["_meta"];
+        assert_eq!(
+            meta["io.modelcontextprotocol/protocolVersion"],
+            said.version.as_str()
+        );
+        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+        assert!(Version::STATELESS.contains(&said.version));
+        check_capabilities(&said.client);
+    }
+    if let Ok(offer) = Offer::read(Some(params)) {
+        assert_eq!(offer.version.era(), Era::Handshake);
+        let client: Vec<_> = offer.client.iter().copied().collect();
+        check_capabilities(&client);
+        assert!(offer.unsupported.len() <= 16);
+        let texts = offer.unsupported.iter().chain([&offer.client_name]);
+        assert!(texts.into_iter().all(|text| text.chars().count() <= 129));
+        check_agreement(offer);
+    }
+}
+
+fn check_capabilities(client: &[Capability]) {
+    let distinct: BTreeSet<_> = client.iter().collect();
+    assert_eq!(distinct.len(), client.len());
+    assert!(client.iter().all(|c| Capability::OF_CLIENTS.contains(c)));
+}
+
+fn check_agreement(offer: Offer) {
+    let version = offer.version;
+    let negotiating = step(&State::NotNegotiated, Input::Offer(offer), Time(0)).unwrap();
+    let have = Input::Have(BTreeSet::from([Capability::Tools]));
+    let agreed = step(&negotiating.state, have, Time(1)).unwrap();
+    let Some(Effect::Answer(agreement)) = agreed.effects.first() else {
+        panic!("no answer: {agreed:?}");
+    };
+    assert_eq!(agreement.version, version);
+}

@@ -1,0 +1,227 @@
+//! `cargo xtask mutants`: is every line of the machines held in place by a test?
+//!
+//! cargo-mutants changes one thing at a time. The transition tests, which take no time, see each
+//! mutant first; only what they let pass meets the properties and models. What is not behaviour
+//! is left out by `.cargo/mutants.toml`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result, bail};
+
+use crate::tools;
+use crate::workspace::Workspace;
+
+const PACKAGE: &str = "interlock-proto";
+const FILES: &[&str] = &[
+    "connection.rs",
+    "connection/ledger.rs",
+    "connection/rules.rs",
+    "elicitation.rs",
+    "frame.rs",
+    "invocation.rs",
+    "negotiation.rs",
+    "session.rs",
+    "subscription.rs",
+    "task.rs",
+    "tasks.rs",
+];
+const FOLDER: &str = "crates/proto/src";
+/// The share of mutants, in per cent, that the tests must notice.
+const WANTED: f64 = 95.0;
+
+/// Which files to change, with how many hands.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Options {
+    files: Vec<String>,
+    jobs: usize,
+    list: bool,
+}
+
+impl Options {
+    pub(crate) fn parse(arguments: &[String]) -> Result<Self> {
+        let mut options = Self {
+            files: Vec::new(),
+            jobs: std::thread::available_parallelism().map_or(1, usize::from),
+            list: false,
+        };
+        let mut words = arguments.iter();
+        while let Some(word) = words.next() {
+            match word.as_str() {
+                "--file" => {
+                    let file = words.next().context("--file needs a name")?;
+                    let known = FILES.iter().find(|known| *known == file);
+                    let known = known.with_context(|| {
+                        format!("no file `{file}`; there are: {}", FILES.join(", "))
+                    })?;
+                    options.files.push((*known).to_owned());
+                }
+                "--jobs" => {
+                    let jobs = words.next().context("--jobs needs a number")?;
+                    options.jobs = jobs.parse().context("--jobs needs a number")?;
+                }
+                "--list" => options.list = true,
+                other => bail!("no option `{other}`; there are: --file F, --jobs N, --list"),
+            }
+        }
+        if options.files.is_empty() {
+            options.files = FILES.iter().map(|file| (*file).to_owned()).collect();
+        }
+        Ok(options)
+    }
+}
+
+/// Whether enough mutants were noticed.
+pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
+    let program = tools::MUTANTS.installed(workspace)?;
+    let folder = workspace.target.join("mutants");
+    if options.list {
+        let mut command = mutants(workspace, &program, options);
+        crate::process::run(command.arg("--list"))?;
+        return Ok(true);
+    }
+    if folder.exists() {
+        fs::remove_dir_all(&folder).context("the last run's results")?;
+    }
+    fs::create_dir_all(&folder)?;
+    let mut tally = Tally::default();
+    for tests in ["--lib", "--test=it"] {
+        println!("[{tests}]");
+        let mut command = mutants(workspace, &program, options);
+        command
+            .args(["--iterate", "--no-shuffle", "--jobs"])
+            .arg(options.jobs.to_string())
+            .arg("--output")
+            .arg(&folder)
+            .args(["--", tests])
+            // Nobody debugs a mutant.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
+        let status = command.status().context("cargo mutants")?;
+        // Unnoticed and hanging mutants have codes of their own; others mean it did not work.
+        if !matches!(status.code(), Some(0 | 2 | 3)) {
+            bail!("cargo mutants ended with {status}");
+        }
+        tally.add(&folder.join("mutants.out"))?;
+        if tally.survived.is_empty() {
+            break;
+        }
+    }
+    let survivors = folder.join("survivors.txt");
+    let list: String = tally.survived.iter().map(|m| format!("{m}\n")).collect();
+    fs::write(&survivors, list).with_context(|| survivors.display().to_string())?;
+    println!("{}", tally.report(&survivors));
+    Ok(tally.percentage() >= WANTED)
+}
+
+fn mutants(workspace: &Workspace, program: &Path, options: &Options) -> Command {
+    let mut command = Command::new(program);
+    command
+        .args(["mutants", "--package", PACKAGE])
+        .current_dir(&workspace.root);
+    for file in &options.files {
+        command.arg("--file").arg(format!("{FOLDER}/{file}"));
+    }
+    command
+}
+
+/// What became of the mutants, over all rounds so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Tally {
+    killed: BTreeSet<String>,
+    timeout: BTreeSet<String>,
+    unviable: BTreeSet<String>,
+    survived: BTreeSet<String>,
+}
+
+impl Tally {
+    /// A mutant that one round noticed does not survive by passing another.
+    fn add(&mut self, round: &Path) -> Result<()> {
+        self.killed.extend(lines(&round.join("caught.txt"))?);
+        self.timeout.extend(lines(&round.join("timeout.txt"))?);
+        self.unviable.extend(lines(&round.join("unviable.txt"))?);
+        self.survived = lines(&round.join("missed.txt"))?
+            .into_iter()
+            .filter(|mutant| !self.timeout.contains(mutant))
+            .collect();
+        self.timeout = &self.timeout - &self.killed;
+        Ok(())
+    }
+
+    /// A hanging test suite is noticed, too.
+    fn percentage(&self) -> f64 {
+        let noticed = self.killed.len() + self.timeout.len();
+        match noticed + self.survived.len() {
+            0 => 100.0,
+            all => 100.0 * noticed as f64 / all as f64,
+        }
+    }
+
+    fn report(&self, survivors: &Path) -> String {
+        format!(
+            "{} killed, {} survived, {} timeout, {} unviable: {:.1} % noticed, {WANTED} % wanted\n\
+             survivors: {}",
+            self.killed.len(),
+            self.survived.len(),
+            self.timeout.len(),
+            self.unviable.len(),
+            self.percentage(),
+            survivors.display()
+        )
+    }
+}
+
+fn lines(file: &PathBuf) -> Result<Vec<String>> {
+    let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(text.lines().map(str::to_owned).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Options> {
+        let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
+        Options::parse(&words)
+    }
+
+    #[test]
+    fn every_machine_is_changed_unless_told_otherwise() {
+        assert_eq!(parse("").unwrap().files, FILES);
+        let some = parse("--file task.rs --file tasks.rs --jobs 3").unwrap();
+        assert_eq!(some.files, ["task.rs", "tasks.rs"]);
+        assert_eq!((some.jobs, some.list), (3, false));
+        for line in ["--file nothing.rs", "--jobs many", "--fast"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn every_file_is_there() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(FOLDER);
+        for file in FILES {
+            assert!(folder.join(file).exists(), "{file}");
+        }
+    }
+
+    #[test]
+    fn what_hangs_counts_as_noticed_and_what_survives_does_not() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        let tally = Tally {
+            killed: set(&["a", "b"]),
+            timeout: set(&["c"]),
+            unviable: set(&["d"]),
+            survived: set(&["e"]),
+        };
+        assert_eq!(tally.percentage(), 75.0);
+        assert!(
+            tally
+                .report(Path::new("list"))
+                .starts_with("2 killed, 1 survived, 1 timeout, 1 unviable: 75.0 % noticed")
+        );
+        assert_eq!(Tally::default().percentage(), 100.0);
+    }
+}
