@@ -1,6 +1,7 @@
 //! The step `examples`: every folder of `examples/` that holds a workflow file does what it says.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -40,6 +41,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 const WORKFLOW: &str = "interlock.yaml";
 const SCRIPT: &str = "script.txt";
 const README: &str = "README.md";
+/// The example that the README at the root shows.
+const FRONT: &str = "examples/refund";
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
     build(workspace)?;
@@ -55,6 +58,10 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
                 Err(error) => failures.push(format!("{what}: {error:#}")),
             }
         }
+    }
+    match readme(workspace) {
+        Ok(()) => println!("  check README.md: ok"),
+        Err(error) => failures.push(format!("README.md: {error:#}")),
     }
     if !failures.is_empty() {
         bail!("{}", failures.join("\n"));
@@ -124,19 +131,43 @@ fn diagram(example: &Example<'_>) -> Result<()> {
         example.interlock().arg("graph").arg(example.file(WORKFLOW)),
         LIMIT,
     )?;
-    let file = example.workspace.root.join(example.file(README));
-    let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
-    let current = with_diagram(&text, &drawn)
-        .with_context(|| format!("{}: it has no mermaid block", file.display()))?;
-    expect_stored(&file, &current, Stored::from_environment())
+    let root = &example.workspace.root;
+    let mut shown_in = vec![root.join(example.file(README))];
+    if example.folder == Path::new(FRONT) {
+        shown_in.push(root.join(README));
+    }
+    for file in shown_in {
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        let current = with_diagram(&text, &drawn)
+            .with_context(|| format!("{}: it has no mermaid block", file.display()))?;
+        expect_stored(&file, &current, Stored::from_environment())?;
+    }
+    Ok(())
+}
+
+/// The workflow file in the README at the root has no error.
+fn readme(workspace: &Workspace) -> Result<()> {
+    let text = fs::read_to_string(workspace.root.join(README))?;
+    let file = block(&text, "yaml").context("README.md has no yaml block")?;
+    let path = workspace.root.join("target").join("readme.yaml");
+    fs::write(&path, &text[file])?;
+    let mut check = Command::new(workspace.built("interlock"));
+    process::output_within(check.arg("check").arg(&path), LIMIT)?;
+    Ok(())
+}
+
+/// Where the content of the first block of this language stands.
+fn block(text: &str, language: &str) -> Option<Range<usize>> {
+    let fence = format!("```{language}\n");
+    let start = text.find(&fence)? + fence.len();
+    let length = text[start..].find("```")?;
+    Some(start..start + length)
 }
 
 /// A text whose first mermaid block is this diagram; `None` if it has no such block.
 fn with_diagram(text: &str, drawn: &str) -> Option<String> {
-    const FENCE: &str = "```mermaid\n";
-    let start = text.find(FENCE)? + FENCE.len();
-    let length = text[start..].find("```")?;
-    let (before, after) = (&text[..start], &text[start + length..]);
+    let shown = block(text, "mermaid")?;
+    let (before, after) = (&text[..shown.start], &text[shown.end..]);
     Some(format!("{before}{drawn}{after}"))
 }
 
