@@ -15,13 +15,15 @@ pub(crate) fn check(bytes: &[u8]) {
         return;
     };
     if let Ok(Some(said)) = modern(Some(params)) {
-        let whole: Value = serde_json::from_slice(bytes).expect("it was read before");
-        let meta = &whole["_meta"];
-        assert_eq!(
-            meta["io.modelcontextprotocol/protocolVersion"],
-            said.version.as_str()
-        );
-        assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+        // Raw JSON may hold what no value can, such as 1e999.
+        if let Ok(whole) = serde_json::from_slice::<Value>(bytes) {
+            let meta = &whole["_meta"];
+            assert_eq!(
+                meta["io.modelcontextprotocol/protocolVersion"],
+                said.version.as_str()
+            );
+            assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
+        }
         assert!(Version::STATELESS.contains(&said.version));
         check_capabilities(&said.client);
     }

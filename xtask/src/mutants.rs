@@ -95,9 +95,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
             .arg(options.jobs.to_string())
             .arg("--output")
             .arg(&folder)
-            .args(["--", tests])
+            .arg(format!("--cargo-arg={tests}"))
             // Nobody debugs a mutant.
-            .env("CARGO_PROFILE_DEV_DEBUG", "0");
+            .env("CARGO_PROFILE_DEV_DEBUG", "0")
+            // Jobs that share one folder would test each other's mutants.
+            .env_remove("CARGO_TARGET_DIR");
         let status = command.status().context("cargo mutants")?;
         // Unnoticed and hanging mutants have codes of their own; others mean it did not work.
         if !matches!(status.code(), Some(0 | 2 | 3)) {

@@ -15,7 +15,7 @@ use crate::workspace::Workspace;
 
 const PACKAGE: &str = "interlock-proto";
 /// What the crate needs to be built and tested alone, by its path from the root.
-const COPIED: &[&str] = &["Cargo.lock", "crates/proto", "docs/diagrams"];
+const COPIED: &[&str] = &["Cargo.lock", "crates/proto", "docs"];
 /// The transition tests take no time; properties and models see what those let pass.
 const ROUNDS: &[&str] = &["--lib", "--test=it"];
 

@@ -590,8 +590,9 @@ impl Machine for Connection {
 
     fn samples() -> Vec<Input> {
         let id = || RequestId::Number(1);
+        // With an id of its own, so that a walk meets more than duplicates.
         let stateless = Key {
-            id: id(),
+            id: RequestId::Number(2),
             lane: Lane::Stateless(CallId(1)),
         };
         vec![

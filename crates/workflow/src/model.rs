@@ -45,7 +45,8 @@ pub enum Outcome {
     Error,
     /// Its deadline passed while it ran.
     Timeout,
-    /// The client took the call back and the handler had not started, or stopped and said so.
+    /// The client took the call back, and the handler stopped and said so. A call that is taken
+    /// back while it waits for its turn has no outcome: it never held the instance.
     Cancelled,
     /// It was torn down, so what it did is not known.
     Unknown,

@@ -1,5 +1,7 @@
 //! Everything that fuzzing begins with, and everything that it ever found, without fuzzing.
 
+#![allow(clippy::unwrap_used, reason = "a test may")]
+
 #[path = "../../../fuzz/checks/frame.rs"]
 mod frame;
 #[path = "../../../fuzz/checks/modern.rs"]

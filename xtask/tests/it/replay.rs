@@ -16,8 +16,8 @@ fn replay(target: &str, check: fn(&[u8])) {
     }
     assert!(!inputs.is_empty(), "fuzz/seeds/{target} is empty");
     for input in inputs {
-        // A panic names the file that was read last.
-        println!("{}", input.display());
+        // A panic comes after the name of the file that caused it.
+        eprintln!("{}", input.display());
         check(&fs::read(input).unwrap());
     }
 }

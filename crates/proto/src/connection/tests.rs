@@ -317,6 +317,46 @@ fn what_outlasts_the_drain_is_abandoned() {
 }
 
 #[test]
+fn the_drain_ends_at_its_deadline_and_not_before() {
+    let mut line = Line::initialized();
+    line.play(Input::Request(key(1)), NOW).unwrap();
+    line.play(Input::Drain, NOW).unwrap();
+    let draining = line.state.clone();
+    let end = NOW + line.rules.drain;
+    assert_eq!(line.play(Input::Tick, Time(end.0 - 1)), Ok(vec![]));
+    assert_eq!(line.play(Input::Drain, Time(end.0 - 1)), Ok(vec![]));
+    assert_eq!(line.state, draining);
+    line.play(Input::Tick, end).unwrap();
+    assert_eq!(line.state, State::Closed);
+}
+
+#[test]
+fn a_peer_that_is_lost_while_draining_is_lost_once() {
+    let mut line = Line::initialized();
+    line.play(Input::Request(key(1)), NOW).unwrap();
+    line.play(Input::Request(modern(2, 1)), NOW).unwrap();
+    line.play(Input::Ask(AskId(5)), NOW).unwrap();
+    line.play(Input::Drain, NOW).unwrap();
+    assert_eq!(
+        line.play(Input::Gone, NOW),
+        Ok(vec![
+            Effect::Cancel(modern(2, 1)),
+            Effect::AbandonAsk(AskId(5))
+        ])
+    );
+    let gone = line.state.clone();
+    assert!(matches!(
+        gone,
+        State::Draining {
+            peer: Peer::Gone,
+            ..
+        }
+    ));
+    assert_eq!(line.play(Input::Gone, NOW), Ok(vec![]));
+    assert_eq!(line.state, gone);
+}
+
+#[test]
 fn a_lost_peer_cancels_modern_calls_and_no_others() {
     let mut line = Line::initialized();
     line.play(Input::Request(key(1)), NOW).unwrap();

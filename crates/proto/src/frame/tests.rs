@@ -188,6 +188,43 @@ fn size_nesting_and_id_are_bounded() {
 }
 
 #[test]
+fn what_reaches_a_limit_does_not_exceed_it() {
+    let message = r#"{"jsonrpc":"2.0","id":"0123456789","method":"m","params":[{}]}"#;
+    let exact = Limits {
+        bytes: message.len(),
+        depth: 3,
+        id_bytes: r#""0123456789""#.len(),
+    };
+    assert!(parse(message.as_bytes(), &exact).is_ok());
+    for limits in [
+        Limits {
+            bytes: exact.bytes - 1,
+            ..exact
+        },
+        Limits { depth: 2, ..exact },
+        Limits {
+            id_bytes: exact.id_bytes - 1,
+            ..exact
+        },
+    ] {
+        assert!(parse(message.as_bytes(), &limits).is_err(), "{limits:?}");
+    }
+}
+
+#[test]
+fn a_version_with_escapes_is_the_same_version() {
+    let escaped = r#"{"jsonrpc":"2\u002e0","method":"m"}"#;
+    assert!(matches!(read(escaped), Ok(Frame::Notification(_))));
+}
+
+#[test]
+fn only_an_array_is_called_a_batch() {
+    let message = |text: &str| read(text).unwrap_err().refusal.message().to_owned();
+    assert!(message(" []").contains("batches"));
+    assert!(!message("42").contains("batches"));
+}
+
+#[test]
 fn a_hundred_thousand_brackets_are_refused() {
     let malformed = parse(&vec![b'['; 100_000], &Limits::default()).unwrap_err();
     assert_eq!(malformed.refusal.rpc_code(), RpcCode::INVALID_REQUEST);
@@ -215,6 +252,30 @@ fn an_unread_id_is_left_out_or_null() {
     assert!(text(ErrorId::Absent).starts_with(r#"{"jsonrpc":"2.0","error""#));
     assert!(text(ErrorId::Null).starts_with(r#"{"jsonrpc":"2.0","id":null,"error""#));
     assert!(text(ErrorId::Known(7.into())).starts_with(r#"{"jsonrpc":"2.0","id":7,"#));
+}
+
+#[test]
+fn an_unread_id_is_null_before_2025_11_25() {
+    for (version, id) in [
+        (None, ErrorId::Absent),
+        (Some(Version::V2024_11_05), ErrorId::Null),
+        (Some(Version::V2025_06_18), ErrorId::Null),
+        (Some(Version::V2025_11_25), ErrorId::Absent),
+        (Some(Version::V2026_07_28), ErrorId::Absent),
+    ] {
+        assert_eq!(ErrorId::unread(version), id, "{version:?}");
+    }
+}
+
+#[test]
+fn an_error_made_elsewhere_is_passed_on_as_it_is() {
+    let error = RawValue::from_string(r#"{"code": 7,"x":1}"#.to_owned()).unwrap();
+    let mut out = Vec::new();
+    write_raw_error(&mut out, &"a".into(), &error).unwrap();
+    assert_eq!(
+        String::from_utf8(out).unwrap(),
+        r#"{"jsonrpc":"2.0","id":"a","error":{"code": 7,"x":1}}"#
+    );
 }
 
 #[test]

@@ -69,17 +69,41 @@ fn section<M: Machine>(page: &mut String) {
     let drawn = mermaid::<M>(&walk::<M>(&TIMES));
     write!(page, "\n## {name}\n\n```mermaid\n{drawn}```\n\n").unwrap();
     page.push_str("| State | Input | Leads to |\n|---|---|---|\n");
-    for ((state, input), results) in results::<M>() {
-        let results: Vec<_> = results.into_iter().collect();
-        writeln!(page, "| {state} | {input} | {} |", results.join("; or ")).unwrap();
+    let cells = results::<M>();
+    for state in states::<M>() {
+        for input in inputs::<M>() {
+            let results: Vec<_> = cells[&(state, input)].iter().map(String::as_str).collect();
+            writeln!(page, "| {state} | {input} | {} |", results.join("; or ")).unwrap();
+        }
     }
     page.push('\n');
     invariants::write(page, M::NAME);
 }
 
+/// All states, in the order in which the declared edges leave them.
+fn states<M: Machine>() -> Vec<&'static str> {
+    let left = M::EDGES.iter().map(|(from, _, _)| *from);
+    let reached = M::EDGES.iter().map(|(_, _, to)| *to);
+    unique(left.chain(reached))
+}
+
+fn inputs<M: Machine>() -> Vec<&'static str> {
+    unique(M::samples().iter().map(M::input_name))
+}
+
+fn unique(names: impl Iterator<Item = &'static str>) -> Vec<&'static str> {
+    let mut known = Vec::new();
+    for name in names {
+        if !known.contains(&name) {
+            known.push(name);
+        }
+    }
+    known
+}
+
 type Cell = (&'static str, &'static str);
 
-/// Every result of every input in every state, in the order of the states' first visit.
+/// Every result of every input in every state.
 fn results<M: Machine>() -> BTreeMap<Cell, BTreeSet<String>> {
     let mut cells: BTreeMap<Cell, BTreeSet<String>> = BTreeMap::new();
     let mut seen = HashSet::new();

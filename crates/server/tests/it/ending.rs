@@ -190,7 +190,8 @@ async fn at_the_drain_deadline_what_runs_is_torn_down_answered_and_unknown() {
         assert_eq!(told["method"], format!("notifications/{kind}/list_changed"));
     }
     assert_eq!(state(&mut witness).await, "unclear");
-    let journal = journal(&store, "global:desk").await;
+    let instance = &answer["result"]["_meta"]["dev.interlock/workflow"]["instance"];
+    let journal = journal(&store, instance.as_str().unwrap()).await;
     assert_eq!(journal.len(), 1, "{journal:?}");
     assert_eq!(journal[0]["outcome"], "unknown");
     assert_eq!(journal[0]["to"], "unclear");
