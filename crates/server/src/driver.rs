@@ -48,7 +48,7 @@ where
 {
     let mut lines = Lines::new(reader, inner.limits.bytes);
     let mut driver = Driver::new(inner)?;
-    driver.find_instance().await;
+    within_drain_time(&driver, driver.find_instance()).await;
     let mut stop = std::pin::pin!(stop.fuse());
     let mut reading = Ok(true);
     loop {
@@ -83,14 +83,18 @@ where
             () = &mut stop => driver.input(Input::Drain, None),
         }
     }
-    // What a store does not do by then, it does without us.
-    let (clock, drain) = (Arc::clone(&driver.clock), driver.inner.rules.drain);
-    let patience = clock.now() + drain;
-    tokio::select! {
-        () = driver.end() => {}
-        () = clock::sleep_until(&*clock, Some(patience)) => {}
-    }
+    driver.tasks.abort_all();
+    within_drain_time(&driver, driver.forget_instance()).await;
     reading.map(|_| ())
+}
+
+/// What a store does not do by then, it does without us.
+async fn within_drain_time(driver: &Driver, work: impl Future<Output = ()>) {
+    let patience = driver.clock.now() + driver.inner.rules.drain;
+    tokio::select! {
+        () = work => {}
+        () = clock::sleep_until(&*driver.clock, Some(patience)) => {}
+    }
 }
 
 struct Driver {
@@ -202,7 +206,7 @@ impl Driver {
     }
 
     /// Forgets what belonged to this connection alone.
-    async fn end(self) {
+    async fn forget_instance(&self) {
         let workflow = self.inner.workflow.as_ref();
         let Some((workflow, instance)) = workflow.zip(self.instance.as_ref()) else {
             return;
