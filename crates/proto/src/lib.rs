@@ -19,6 +19,7 @@
 //! | [`frame`] | bytes to JSON-RPC message and back |
 //! | [`batch`] | several messages in one array |
 //! | [`era`] | protocol versions, which methods they have, modern `_meta` |
+//! | [`messages`] | every message of every version, and who may send it |
 //! | [`refusal`] | every way of saying no |
 //! | [`connection`] | a connection's life |
 //! | [`negotiation`] | how client and server come to terms |
@@ -37,6 +38,7 @@ pub mod frame;
 mod ids;
 pub mod invocation;
 pub mod machine;
+pub mod messages;
 pub mod negotiation;
 pub mod refusal;
 pub mod session;

@@ -338,6 +338,13 @@ impl Refusal {
         self.rpc
     }
 
+    /// The HTTP status, for use only where no JSON-RPC request is being answered: errors to
+    /// requests go with the status that the protocol's version says.
+    #[must_use]
+    pub const fn http_status(&self) -> u16 {
+        self.code.facts().http_status
+    }
+
     /// What was wrong, in a sentence.
     #[must_use]
     pub fn message(&self) -> &str {
@@ -447,6 +454,18 @@ mod tests {
                 code.name()
             );
         }
+    }
+
+    #[test]
+    fn a_refusal_has_the_status_of_its_code() {
+        let status = |code| Refusal::new(code).http_status();
+        assert_eq!(status(Code::MessageTooLarge), 413);
+        assert_eq!(status(Code::SessionInvalid), 401);
+        assert!(
+            Code::ALL
+                .iter()
+                .all(|code| (200..600).contains(&status(*code)))
+        );
     }
 
     #[test]
