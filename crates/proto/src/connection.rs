@@ -12,6 +12,7 @@ use crate::{
 use std::time::Duration;
 
 mod ledger;
+mod pending;
 mod rules;
 #[cfg(test)]
 mod tests;
@@ -367,7 +368,7 @@ fn draining(
         | Input::Subscribed(_) => Err(Refusal::new(Code::ServerShuttingDown)),
         Input::Malformed { refusal, .. } => Err(refusal),
         Input::Settled(key) => {
-            let last = ledger.pending.iter().all(|pending| *pending == key);
+            let last = ledger.pending.is_at_most(&key);
             let mut step = settled(&here, ledger, key)?;
             if last {
                 step.state = State::Closed;
@@ -452,9 +453,14 @@ fn settled(here: &State, ledger: &Ledger, key: Key) -> Stepped {
 }
 
 fn cancelled(here: &State, ledger: &Ledger, id: &RequestId) -> Stepped {
-    let meant: Vec<_> = ledger
-        .with_id(id)
-        .map(|key| Effect::Cancel(key.clone()))
+    let lanes = ledger.pending.with_id(id).iter();
+    let meant: Vec<_> = lanes
+        .map(|lane| {
+            Effect::Cancel(Key {
+                id: id.clone(),
+                lane: *lane,
+            })
+        })
         .collect();
     if meant.is_empty() {
         ignore(here, Noise::UnknownCancelled)
@@ -502,21 +508,18 @@ fn drain(rules: &Rules, here: &State, ledger: &Ledger, peer: Peer, now: Time) ->
 /// A lost connection is a cancellation on 2026-07-28 and none before: there the call goes on.
 /// Either way nobody will answer what we asked.
 fn lost(ledger: &Ledger) -> Vec<Effect> {
-    let cancelled = ledger
-        .pending
-        .iter()
+    let pending = ledger.pending.sorted().into_iter();
+    let cancelled = pending
         .filter(|key| matches!(key.lane, Lane::Stateless(_)))
-        .map(|key| Effect::Cancel(key.clone()));
+        .map(Effect::Cancel);
     let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
     cancelled.chain(asks).collect()
 }
 
 fn close(ledger: &Ledger, peer: Peer) -> Stepped {
     let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
-    let pending = ledger
-        .pending
-        .iter()
-        .map(|key| Effect::Abandon(key.clone(), peer));
+    let pending = ledger.pending.sorted().into_iter();
+    let pending = pending.map(|key| Effect::Abandon(key, peer));
     let effects = asks.chain(pending).chain([Effect::Close]).collect();
     go(State::Closed, effects)
 }

@@ -467,6 +467,22 @@ mod tests {
     }
 
     #[test]
+    fn a_second_offer_changes_nothing() {
+        let negotiating = step(&State::NotNegotiated, Input::Offer(offer()), Time(0))
+            .unwrap()
+            .state;
+        let active = step(&negotiated(), Input::Ready, Time(2)).unwrap().state;
+        for state in [negotiating, negotiated(), active] {
+            let other = Offer {
+                client_name: "another".into(),
+                ..offer()
+            };
+            let step = step(&state, Input::Offer(other), Time(3)).unwrap();
+            assert_eq!((step.state, step.effects), (state, vec![]));
+        }
+    }
+
+    #[test]
     fn a_changed_server_is_traced_once() {
         let state = step(&negotiated(), Input::Ready, Time(2)).unwrap().state;
         assert!(matches!(state, State::Active(_)));

@@ -497,6 +497,50 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_at_a_deadline_comes_too_late() {
+        let mut unused = Life::new();
+        let begin = || Input::Begin(Who::Owner);
+        assert_eq!(unused.play(begin(), 50), Err(Code::SessionInvalid));
+        assert!(unused.play(begin(), 49).is_ok());
+        // It was full, but that is not what its owner is told.
+        unused.play(begin(), 50).unwrap();
+        assert_eq!(unused.play(begin(), 1_000), Err(Code::SessionInvalid));
+        unused.play(Input::End, 1_000).unwrap();
+        assert_eq!(unused.play(begin(), 1_000), Err(Code::SessionInvalid));
+        assert!(unused.play(begin(), 999).is_ok());
+    }
+
+    #[test]
+    fn a_life_may_be_shorter_than_the_wait_for_its_first_request() {
+        let rules = Rules {
+            life: Duration::from_millis(30),
+            ..RULES
+        };
+        let state = rules.first(Time(0));
+        let ledger = Ledger::default();
+        assert_eq!(state.wake_at(&rules, &ledger), Some(Time(30)));
+        let at = |input, now| step(&rules, &state, &ledger, input, Time(now));
+        assert!(at(Input::Begin(Who::Owner), 29).is_ok());
+        assert!(at(Input::Begin(Who::Owner), 30).is_err());
+        assert_eq!(at(Input::Tick, 29).unwrap().state, state);
+        assert_eq!(at(Input::Tick, 30).unwrap().state, State::Cleanup);
+    }
+
+    #[test]
+    fn an_idle_session_waits_until_its_life_is_over() {
+        let mut life = Life::used_once();
+        life.play(Input::Tick, 120).unwrap();
+        let idle = life.state.clone();
+        assert_eq!(life.play(Input::Tick, 999), Ok(vec![]));
+        assert_eq!(life.state, idle);
+        assert_eq!(
+            life.play(Input::Begin(Who::Stranger), 999),
+            Err(Code::SessionInvalid)
+        );
+        assert_eq!(life.state, idle);
+    }
+
+    #[test]
     fn nobody_extends_its_life() {
         let mut life = Life::used_once();
         life.play(Input::Tick, 120).unwrap();
@@ -516,7 +560,16 @@ mod tests {
         let mut life = Life::used_once();
         life.play(Input::Destroy(Who::Owner), 30).unwrap();
         assert_eq!(life.state, State::Cleanup);
-        assert_eq!(life.play(Input::Read, 31), Err(Code::SessionInvalid));
+        for input in Session::samples() {
+            if matches!(input, Input::Cleaned) {
+                continue;
+            }
+            match life.play(input, 31) {
+                Ok(effects) => assert!(matches!(effects[..], [] | [Effect::Release])),
+                Err(code) => assert_eq!(code, Code::SessionInvalid),
+            }
+            assert_eq!(life.state, State::Cleanup);
+        }
         life.play(Input::Cleaned, 32).unwrap();
         for input in Session::samples() {
             match life.play(input, 33) {

@@ -464,6 +464,25 @@ mod tests {
     }
 
     #[test]
+    fn each_status_has_the_name_that_the_specification_gives_it() {
+        for (status, name) in [
+            (Status::Working, "working"),
+            (Status::InputRequired, "input_required"),
+            (Status::Completed, "completed"),
+            (Status::Failed, "failed"),
+            (Status::Cancelled, "cancelled"),
+        ] {
+            assert_eq!(status.name(), name);
+        }
+    }
+
+    #[test]
+    fn answering_does_not_forget_how_often_it_was_tried() {
+        let step = play([Input::Start, TRANSIENT, Input::Ask, Input::Answer]);
+        assert!(matches!(step.state, State::Working { attempt: 2, .. }));
+    }
+
+    #[test]
     fn asking_and_answering_alternate() {
         let step = play([Input::Start, Input::Ask]);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! What is in flight on a connection.
 
-use super::{Effect, Input};
+use super::{Effect, Input, pending::Pending};
 use crate::{AskId, CallId, RequestId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub struct Key {
 /// What is in flight on a connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Ledger {
-    pub(super) pending: BTreeSet<Key>,
+    pub(super) pending: Pending,
     pub(super) asks: BTreeSet<AskId>,
     pub(super) subscriptions: BTreeMap<String, Time>,
     pub(super) active_at: Time,
@@ -67,7 +67,7 @@ impl Ledger {
 
     /// How many requests of the client's are in flight.
     #[must_use]
-    pub fn pending(&self) -> usize {
+    pub const fn pending(&self) -> usize {
         self.pending.len()
     }
 
@@ -103,22 +103,10 @@ impl Ledger {
             | Input::Gone
             | Input::Tick => return false,
         };
+        let taken = self.pending.with_id(id);
         match lane {
-            Lane::Handshake => self.with_id(id).next().is_some(),
-            Lane::Stateless(_) => self
-                .with_id(id)
-                .any(|key| key.lane == Lane::Handshake || key.lane == lane),
+            Lane::Handshake => !taken.is_empty(),
+            Lane::Stateless(_) => taken.contains(&Lane::Handshake) || taken.contains(&lane),
         }
-    }
-
-    pub(super) fn with_id(&self, id: &RequestId) -> impl Iterator<Item = &Key> {
-        // `Handshake` sorts before every `Stateless`, so those with one id stand together.
-        let from = Key {
-            id: id.clone(),
-            lane: Lane::Handshake,
-        };
-        self.pending
-            .range(from..)
-            .take_while(move |key| key.id == *id)
     }
 }

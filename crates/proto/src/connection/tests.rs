@@ -221,6 +221,8 @@ fn a_request_of_ours_is_sent_once() {
     line.play(Input::Ask(AskId(1)), NOW).unwrap();
     assert_eq!(line.play(Input::Ask(AskId(1)), NOW), Ok(vec![]));
     assert_eq!(line.ledger.asks(), 1);
+    line.play(Input::Ask(AskId(2)), NOW).unwrap();
+    assert_eq!(line.ledger.asks(), 2);
 }
 
 #[test]
@@ -379,6 +381,7 @@ fn the_first_and_last_subscription_move_the_state() {
     let uri = |name: &str| name.to_owned();
     line.play(Input::Subscribed(uri("a")), NOW).unwrap();
     line.play(Input::Subscribed(uri("b")), NOW).unwrap();
+    assert_eq!(line.ledger.subscriptions(), 2);
     line.play(Input::Unsubscribed(uri("a")), NOW).unwrap();
     assert_eq!(line.state, State::Subscribed(V));
     line.play(Input::Unsubscribed(uri("c")), NOW).unwrap();
