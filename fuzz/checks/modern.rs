@@ -3,7 +3,7 @@
 use interlock_proto::{
     Time, Version,
     era::{Capability, Era, modern},
-    negotiation::{Effect, Input, Offer, State, step},
+    negotiation::{Effect, Input, Offer, Rules, State, step},
 };
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeSet;
@@ -46,9 +46,15 @@ fn check_capabilities(client: &[Capability]) {
 
 fn check_agreement(offer: Offer) {
     let version = offer.version;
-    let negotiating = step(&State::NotNegotiated, Input::Offer(offer), Time(0)).unwrap();
+    let negotiating = step(
+        &Rules::default(),
+        &State::NotNegotiated,
+        Input::Offer(offer),
+        Time(0),
+    )
+    .unwrap();
     let have = Input::Have(BTreeSet::from([Capability::Tools]));
-    let agreed = step(&negotiating.state, have, Time(1)).unwrap();
+    let agreed = step(&Rules::default(), &negotiating.state, have, Time(1)).unwrap();
     let Some(Effect::Answer(agreement)) = agreed.effects.first() else {
         panic!("no answer: {agreed:?}");
     };

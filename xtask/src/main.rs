@@ -122,10 +122,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_help_names_every_step() {
+    fn the_help_names_every_step_and_task() {
         let help = help();
         for step in STEPS {
             assert!(help.contains(step.name), "{} is missing", step.name);
+        }
+        for task in ["test", "plant", "mutants", "fuzz", "bench", "help"] {
+            assert!(help.contains(&format!("cargo xtask {task}")), "{task}");
         }
     }
 

@@ -18,6 +18,7 @@ const PACKAGE: &str = "interlock-proto";
 const FILES: &[&str] = &[
     "connection.rs",
     "connection/ledger.rs",
+    "connection/pending.rs",
     "connection/rules.rs",
     "elicitation.rs",
     "frame.rs",

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Read;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -50,11 +50,23 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
 /// Like [`run`], but a program that is not done within `limit` is killed.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     let child = command.spawn().with_context(|| name(command))?;
-    wait(child, limit).with_context(|| name(command))
+    let status = wait(child, limit).with_context(|| name(command))?;
+    succeeded(command, status, limit)
 }
 
 /// What a program prints on stdout, if it succeeds within `limit`; otherwise it is killed.
 pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<String> {
+    let (status, printed) = ended_within(command, limit)?;
+    succeeded(command, status, limit)?;
+    Ok(printed)
+}
+
+/// How a program ended and what it printed on stdout. There is no status if it was killed because
+/// it was not done within `limit`.
+pub(crate) fn ended_within(
+    command: &mut Command,
+    limit: Duration,
+) -> Result<(Option<ExitStatus>, String)> {
     let mut child = command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -65,30 +77,39 @@ pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<St
     thread::spawn(move || {
         let mut text = String::new();
         let read = pipe.read_to_string(&mut text).map(|_| text);
-        // Nobody listens any more if the program was killed.
+        // Nobody listens any more if reading took too long.
         let _ = sender.send(read);
     });
-    wait(child, limit).with_context(|| name(command))?;
+    let status = wait(child, limit).with_context(|| name(command))?;
     // The pipe stays open for as long as anything that the program started holds it.
-    printed
+    let printed = printed
         .recv_timeout(Duration::from_secs(5))
         .with_context(|| format!("{} left a process behind", name(command)))?
-        .with_context(|| format!("output of {}", name(command)))
+        .with_context(|| format!("output of {}", name(command)))?;
+    Ok((status, printed))
 }
 
-fn wait(mut child: Child, limit: Duration) -> Result<()> {
+fn succeeded(command: &Command, status: Option<ExitStatus>, limit: Duration) -> Result<()> {
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(status) => bail!("{} ended with {status}", name(command)),
+        None => bail!(
+            "{} was killed, because it was not done within {limit:?}",
+            name(command)
+        ),
+    }
+}
+
+fn wait(mut child: Child, limit: Duration) -> Result<Option<ExitStatus>> {
     let deadline = Instant::now() + limit;
     loop {
         if let Some(status) = child.try_wait()? {
-            if status.success() {
-                return Ok(());
-            }
-            bail!("ended with {status}");
+            return Ok(Some(status));
         }
         if Instant::now() >= deadline {
             child.kill()?;
             child.wait()?;
-            bail!("killed, because it was not done within {limit:?}");
+            return Ok(None);
         }
         thread::sleep(Duration::from_millis(10));
     }

@@ -367,7 +367,12 @@ fn executing(clock: Clock, stop: Stop, input: Input, now: Time) -> Step<State, E
             }
             Stop::Asked { .. } => go(here, []),
         },
-        Input::Shutdown => torn_down(Outcome::Unknown, Refusal::new(Code::ServerShuttingDown)),
+        Input::Shutdown => {
+            let refusal = Refusal::new(Code::ServerShuttingDown).because(
+                "the server is shutting down; the call was stopped and may have taken effect",
+            );
+            torn_down(Outcome::Unknown, refusal)
+        }
         Input::Tick if clock.is_over(now) => {
             let refusal = Refusal::new(Code::Timeout).because("the call took too long");
             torn_down(Outcome::Timeout, refusal)

@@ -16,8 +16,20 @@ use std::{collections::BTreeSet, time::Duration};
 #[derive(Debug)]
 pub struct Negotiation;
 
-/// How long the server may take to say what it offers.
-pub const PATIENCE: Duration = Duration::from_secs(5);
+/// What a server may choose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How long the server may take to say what it offers.
+    pub patience: Duration,
+}
+
+impl Default for Rules {
+    fn default() -> Self {
+        Self {
+            patience: Duration::from_secs(5),
+        }
+    }
+}
 
 /// Where a negotiation is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -201,21 +213,26 @@ pub enum Effect {
 /// The only place where a negotiation changes. A refusal leaves it untouched.
 ///
 /// ```
-/// use interlock_proto::{Code, Time, era::Method, negotiation::{Input, State, step}};
+/// use interlock_proto::{Code, Time, era::Method, negotiation::{Input, Rules, State, step}};
 ///
 /// let call = Input::Call(Method::ToolsList);
-/// let refusal = step(&State::NotNegotiated, call, Time(0)).unwrap_err();
+/// let refusal = step(&Rules::default(), &State::NotNegotiated, call, Time(0)).unwrap_err();
 /// assert_eq!(refusal.code(), Code::ServerUninitialized);
 /// ```
 ///
 /// # Errors
 ///
 /// The refusal that answers the call.
-pub fn step(state: &State, input: Input, now: Time) -> Result<Step<State, Effect>, Refusal> {
+pub fn step(
+    rules: &Rules,
+    state: &State,
+    input: Input,
+    now: Time,
+) -> Result<Step<State, Effect>, Refusal> {
     match state {
         State::NotNegotiated => match input {
             Input::Offer(offer) => {
-                let until = now + PATIENCE;
+                let until = now + rules.patience;
                 go(State::Negotiating { offer, until }, vec![Effect::Gather])
             }
             Input::Call(_) => Err(Refusal::new(Code::ServerUninitialized)),
@@ -320,7 +337,7 @@ impl Machine for Negotiation {
     }
 
     fn step(state: &State, (): &(), input: Input, now: Time) -> Stepped {
-        step(state, input, now)
+        step(&Rules::default(), state, input, now)
     }
 
     fn apply((): &mut (), _effects: &[Effect], _now: Time) {}
@@ -348,6 +365,10 @@ impl Machine for Negotiation {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn step(state: &State, input: Input, now: Time) -> Result<Step<State, Effect>, Refusal> {
+        super::step(&Rules::default(), state, input, now)
+    }
 
     fn read(params: &str) -> Result<Offer, Refusal> {
         Offer::read(Some(&RawValue::from_string(params.to_owned()).unwrap()))

@@ -8,7 +8,7 @@ use crate::{
     schema::Schema,
     server::{Inner, Server},
 };
-use interlock_proto::{connection, frame::Limits, invocation::Times};
+use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
 use interlock_store::{MemoryStore, Store};
 use interlock_workflow::{Finding, Kind, Severity, Workflow};
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
@@ -28,6 +28,7 @@ pub struct Builder {
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     rules: connection::Rules,
+    negotiation: negotiation::Rules,
     limits: Limits,
     times: Times,
     tool_timeout: Option<Duration>,
@@ -86,6 +87,7 @@ impl Builder {
             store: Arc::new(MemoryStore::default()),
             clock: Arc::new(SystemClock::new()),
             rules: connection::Rules::default(),
+            negotiation: negotiation::Rules::default(),
             limits: Limits::default(),
             times: Times::default(),
             tool_timeout: None,
@@ -140,6 +142,12 @@ impl Builder {
     /// How connections are treated: their clocks and limits.
     pub const fn connections(mut self, rules: connection::Rules) -> Self {
         self.rules = rules;
+        self
+    }
+
+    /// How long the handshake may take once the client has made its offer.
+    pub const fn negotiation_timeout(mut self, patience: Duration) -> Self {
+        self.negotiation = negotiation::Rules { patience };
         self
     }
 
@@ -205,6 +213,7 @@ impl Builder {
             store: self.store,
             clock: self.clock,
             rules: self.rules,
+            negotiation: self.negotiation,
             limits: self.limits,
             times,
             journal_limit: self.journal_limit,

@@ -447,7 +447,8 @@ impl Driver {
     fn negotiate(&mut self, input: negotiation::Input) {
         let now = self.clock.now();
         let event = Negotiation::input_name(&input);
-        let Ok(step) = negotiation::step(&self.negotiation, input, now) else {
+        let Ok(step) = negotiation::step(&self.inner.negotiation, &self.negotiation, input, now)
+        else {
             return;
         };
         wire::trace::<Negotiation>(&self.negotiation, event, &step.state);
@@ -522,7 +523,12 @@ impl Driver {
             return Ok((method, Version::COUNTER_OFFER));
         }
         let call = negotiation::Input::Call(method);
-        negotiation::step(&self.negotiation, call, self.clock.now())?;
+        negotiation::step(
+            &self.inner.negotiation,
+            &self.negotiation,
+            call,
+            self.clock.now(),
+        )?;
         let agreement = self.negotiation.agreement();
         let version = agreement.map_or(Version::COUNTER_OFFER, |agreement| agreement.version);
         Ok((method, version))

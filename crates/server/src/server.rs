@@ -9,7 +9,9 @@ use crate::{
     model::Implementation,
     transport::stdio,
 };
-use interlock_proto::{Version, connection, era::Capability, frame::Limits, invocation::Times};
+use interlock_proto::{
+    Version, connection, era::Capability, frame::Limits, invocation::Times, negotiation,
+};
 use interlock_store::Store;
 use interlock_workflow::{Kind, Scope, Visibility, Workflow};
 use serde_json::{Value, json};
@@ -52,6 +54,7 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rules: connection::Rules,
+    pub(crate) negotiation: negotiation::Rules,
     pub(crate) limits: Limits,
     pub(crate) times: Times,
     pub(crate) journal_limit: Option<u64>,

@@ -166,6 +166,9 @@ fn shutdown_tears_down_what_runs_and_refuses_what_waits() {
     let step = play(running_then(&[(Input::Shutdown, 20)]));
     assert_eq!(step.state, State::Result(End::Ran(Outcome::Unknown)));
     assert_eq!(step.effects[0], Effect::TearDown);
+    // Nobody knows what it did, and the model is told so.
+    assert!(matches!(&step.effects[2], Effect::Refuse(refusal)
+        if refusal.message().contains("may have taken effect")));
     let step = play([(call(), 0), (Input::Shutdown, 20)]);
     assert_eq!(step.state, State::Result(End::NotRun));
 }

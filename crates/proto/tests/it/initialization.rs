@@ -14,6 +14,9 @@ use interlock_proto::{
 use std::collections::BTreeSet;
 
 const NOW: Time = Time(1);
+const RULES: negotiation::Rules = negotiation::Rules {
+    patience: std::time::Duration::from_secs(5),
+};
 /// Names that no version has, near to some that exist.
 const UNKNOWN: &[&str] = &[
     "",
@@ -62,7 +65,7 @@ impl Server {
         let initializing = server.clone();
         server.connection(connection::Input::Ready).unwrap();
         let ready = negotiation::Input::Ready;
-        server.negotiation = negotiation::step(&server.negotiation, ready, NOW)
+        server.negotiation = negotiation::step(&RULES, &server.negotiation, ready, NOW)
             .unwrap()
             .state;
         let initialized = server.clone();
@@ -107,7 +110,7 @@ impl Server {
             client_name: version.as_str().into(),
         });
         for input in [offer, negotiation::Input::Have(everything())] {
-            self.negotiation = negotiation::step(&self.negotiation, input, NOW)?.state;
+            self.negotiation = negotiation::step(&RULES, &self.negotiation, input, NOW)?.state;
         }
         Ok(())
     }
@@ -117,7 +120,13 @@ impl Server {
         if known == Method::Ping {
             return Ok(());
         }
-        negotiation::step(&self.negotiation, negotiation::Input::Call(known), NOW).map(|_| ())
+        negotiation::step(
+            &RULES,
+            &self.negotiation,
+            negotiation::Input::Call(known),
+            NOW,
+        )
+        .map(|_| ())
     }
 }
 

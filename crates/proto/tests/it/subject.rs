@@ -305,7 +305,7 @@ impl Subject for Terms {
         input: negotiation::Input,
         now: Time,
     ) -> Stepped<Self> {
-        negotiation::step(state, input, now)
+        negotiation::step(&negotiation::Rules::default(), state, input, now)
     }
 
     fn wake_at(&self, state: &negotiation::State, (): &()) -> Option<Time> {

@@ -5,7 +5,7 @@ use crate::subject::{Subject, Terms};
 use interlock_proto::{
     Code,
     era::Method,
-    negotiation::{Effect, Input, PATIENCE, State},
+    negotiation::{Effect, Input, State},
 };
 use stateright::Property;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use std::time::Duration;
 impl Modelled for Terms {
     type Memory = ();
     const TIMES: &'static [u64] = &[0, 4_999, 5_000, 9_999, 10_000];
-    const LONGEST: Duration = PATIENCE;
+    const LONGEST: Duration = Duration::from_secs(5);
 
     fn choices(&self) -> Vec<Input> {
         let wanted = [
