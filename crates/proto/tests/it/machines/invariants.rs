@@ -135,7 +135,7 @@ const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         machine: "negotiation",
-        says: "One version is agreed on: the one asked for if it has a handshake, else our counter-offer. (The seed's min(client, server).)",
+        says: "One version is agreed on: the one asked for if it has a handshake, else our counter-offer.",
         held: &[
             Test("the_version_asked_for_is_agreed_on_if_it_has_a_handshake"),
             Model("what is agreed on is not negotiated again"),
