@@ -118,9 +118,16 @@ async fn interrupted() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
+        let of = |kind| signal(kind).ok();
+        if let (Some(mut terminate), Some(mut hangup), Some(mut quit)) = (
+            of(SignalKind::terminate()),
+            of(SignalKind::hangup()),
+            of(SignalKind::quit()),
+        ) {
             tokio::select! {
                 _ = terminate.recv() => return,
+                _ = hangup.recv() => return,
+                _ = quit.recv() => return,
                 Ok(()) = tokio::signal::ctrl_c() => return,
             }
         }

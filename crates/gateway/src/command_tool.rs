@@ -26,8 +26,9 @@ pub const OUTPUT_LIMIT: usize = 1024 * 1024;
 /// A file's tool, run as a command in `folder`, which must be absolute.
 ///
 /// A program that is given by a relative path is looked for in that folder, one without a path in
-/// `PATH`. When the call ends before the command does, the command is killed with whatever it
-/// started.
+/// `PATH`. When the call ends before the command does, the command is killed with its process
+/// group: with whatever it started, unless that has moved to a group of its own. A call ends when
+/// the command has exited and nothing it started holds its output any more.
 ///
 /// ```
 /// use interlock::workflow::file;
@@ -118,7 +119,7 @@ impl Recipe {
     async fn call(&self, arguments: &JsonObject, context: &Context) -> Result<ToolResult, Failure> {
         let input = serde_json::to_vec(arguments)?;
         match child::run(self.command(context), &input, OUTPUT_LIMIT).await {
-            Ok(ended) if ended.status.success() => Ok(said(&ended.stdout)),
+            Ok(ended) if ended.status.success() => said(&ended.stdout),
             Ok(ended) => Err(Failure::new(complaint(&ended))),
             Err(fault) => {
                 tracing::warn!(program = self.written, %fault, "a command failed");
@@ -151,7 +152,13 @@ impl Recipe {
         let program = &self.written;
         match fault {
             Fault::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => {
-                format!("there is no program `{program}`")
+                if self.program.exists() {
+                    format!("the program `{program}` needs something that is not there")
+                } else if !self.folder.is_dir() {
+                    "the folder of the workflow file is gone".to_owned()
+                } else {
+                    format!("there is no program `{program}`")
+                }
             }
             Fault::NotStarted(error) if error.kind() == io::ErrorKind::PermissionDenied => {
                 format!("the program `{program}` may not be run")
@@ -164,16 +171,40 @@ impl Recipe {
 }
 
 /// What standard output means: a result as it stands, or a text.
-fn said(stdout: &[u8]) -> ToolResult {
+fn said(stdout: &[u8]) -> Result<ToolResult, Failure> {
     let text = String::from_utf8_lossy(stdout);
     if text.trim_start().starts_with('{')
         && let Ok(Value::Object(object)) = serde_json::from_str(&text)
         && object.get("content").is_some_and(Value::is_array)
     {
-        return ToolResult::Raw(object);
+        return match flaw(&object) {
+            None => Ok(ToolResult::Raw(object)),
+            Some(flaw) => Err(Failure::new(format!(
+                "the command printed a result that is none: {flaw}"
+            ))),
+        };
     }
     let text = ContentBlock::text(without_last_line_end(&text));
-    ToolResult::Typed(CallToolResult::success(vec![text]))
+    Ok(ToolResult::Typed(CallToolResult::success(vec![text])))
+}
+
+/// What is wrong with a result that a command has printed, as far as its members are known. Members
+/// and kinds of content that are not known pass.
+fn flaw(result: &JsonObject) -> Option<&'static str> {
+    let is = |name, right: fn(&Value) -> bool| result.get(name).is_none_or(right);
+    let content = result.get("content").and_then(Value::as_array);
+    let is_block = |block: &Value| block["type"].is_string();
+    if !is("isError", Value::is_boolean) {
+        Some("`isError` must be true or false")
+    } else if !is("structuredContent", Value::is_object) {
+        Some("`structuredContent` must be an object")
+    } else if !is("_meta", Value::is_object) {
+        Some("`_meta` must be an object")
+    } else if !content.is_some_and(|blocks| blocks.iter().all(is_block)) {
+        Some("each item of `content` must be an object with a `type`")
+    } else {
+        None
+    }
 }
 
 /// Why a command did not exit with 0.
@@ -220,7 +251,7 @@ mod tests {
 
     #[track_caller]
     fn check(stdout: &[u8], text: &str) {
-        let ToolResult::Typed(result) = said(stdout) else {
+        let Ok(ToolResult::Typed(result)) = said(stdout) else {
             panic!("{stdout:?} is taken as a result");
         };
         assert_eq!(result.content, [ContentBlock::text(text)]);
@@ -239,9 +270,27 @@ mod tests {
         check(b"[{\"content\": []}]", "[{\"content\": []}]");
         check(b"caf\xe9", "caf\u{fffd}");
         let written = r#" {"content":[],"x-mine":{"b":1,"a":2},"isError":true}"#;
-        let ToolResult::Raw(result) = said(written.as_bytes()) else {
+        let Ok(ToolResult::Raw(result)) = said(written.as_bytes()) else {
             panic!("{written} is taken as a text");
         };
         assert_eq!(Value::Object(result).to_string(), written.trim());
+    }
+
+    #[test]
+    fn a_result_that_is_none_is_an_error_and_what_is_not_known_passes() {
+        for (written, flaw) in [
+            (r#"{"content":[],"isError":"true"}"#, "`isError`"),
+            (
+                r#"{"content":[],"structuredContent":[1]}"#,
+                "`structuredContent`",
+            ),
+            (r#"{"content":[],"_meta":5}"#, "`_meta`"),
+            (r#"{"content":[1]}"#, "`content`"),
+            (r#"{"content":[{"text":"x"}]}"#, "`content`"),
+        ] {
+            let failure = said(written.as_bytes()).unwrap_err().to_string();
+            assert!(failure.contains(flaw), "{written}: {failure}");
+        }
+        assert!(said(br#"{"content":[{"type":"hologram","x":1}],"more":null}"#).is_ok());
     }
 }

@@ -38,7 +38,7 @@ use interlock::{
     },
 };
 use serde_json::Value;
-use std::{future::ready, io, path::Path};
+use std::{future::ready, io, path::Path, time::Duration};
 
 pub use command_tool::{OUTPUT_LIMIT, command_tool, described};
 
@@ -74,7 +74,9 @@ pub fn builder(file: &File, folder: &Path) -> io::Result<Builder> {
 /// ```
 pub fn builder_with(file: &File, tool: impl FnMut(&CommandTool) -> Tool) -> Builder {
     let mut builder = Server::builder(&*file.name, env!("CARGO_PKG_VERSION"))
-        .tool_timeout(file.settings.tool_timeout);
+        .tool_timeout(file.settings.tool_timeout)
+        // A command cannot be asked to stop, only ended, so there is nothing to wait for.
+        .cancel_grace(Duration::ZERO);
     if let Some(text) = instructions(file) {
         builder = builder.instructions(text);
     }

@@ -57,9 +57,11 @@ pub enum BuildError {
         /// What would do.
         rule: &'static str,
     },
-    /// The tool's input schema cannot be used.
-    #[error("the input schema of tool `{tool}` is not usable: {why}")]
+    /// A schema of the tool's cannot be used.
+    #[error("the {which} schema of tool `{tool}` is not usable: {why}")]
     Schema {
+        /// Which of them: `input` or `output`.
+        which: &'static str,
         /// Whose it is.
         tool: String,
         /// What is wrong with it.
@@ -241,6 +243,7 @@ pub(crate) struct Catalogue {
 pub(crate) struct CheckedTool {
     pub(crate) tool: Tool,
     pub(crate) schema: Schema,
+    pub(crate) output: Option<Arc<Schema>>,
 }
 
 #[derive(Debug)]
@@ -311,9 +314,26 @@ impl Catalogue {
         let mut checked = Vec::with_capacity(tools.len());
         for tool in tools {
             let name = tool.model.name.to_string();
-            match Schema::new(&tool.model.input_schema) {
-                Ok(schema) => checked.push((name, CheckedTool { tool, schema })),
-                Err(why) => errors.push(BuildError::Schema { tool: name, why }),
+            let mut prepared = |which, schema| {
+                Schema::new(schema)
+                    .map_err(|why| {
+                        let tool = name.clone();
+                        errors.push(BuildError::Schema { which, tool, why });
+                    })
+                    .ok()
+            };
+            let schema = prepared("input", &tool.model.input_schema);
+            let output = match &tool.model.output_schema {
+                Some(output) => prepared("output", output).map(Arc::new).map(Some),
+                None => Some(None),
+            };
+            if let Some((schema, output)) = schema.zip(output) {
+                let checked_tool = CheckedTool {
+                    tool,
+                    schema,
+                    output,
+                };
+                checked.push((name, checked_tool));
             }
         }
         let resources = resources

@@ -184,7 +184,11 @@ impl Running {
 
     fn finished(&mut self, finished: Finished) -> Input {
         let result = match finished {
-            Ok(result) => result,
+            Ok(Ok(mut reply)) => {
+                reply.disown();
+                Ok(reply)
+            }
+            Ok(Err(failure)) => Err(failure),
             Err(payload) => {
                 quietly(|| drop(payload));
                 return Input::Panicked;

@@ -65,7 +65,7 @@ where
         tokio::select! {
             pushed = driver.out.push(&mut writer), if !driver.out.is_done() => match pushed {
                 Ok(pushed) => driver.out.pushed(pushed),
-                Err(_) => driver.on_gone(),
+                Err(error) => driver.on_gone(&error),
             },
             line = lines.next(), if room && matches!(reading, Ok(true)) => {
                 let line = line.unwrap_or_else(|error| {
@@ -349,7 +349,11 @@ impl Driver {
         }
     }
 
-    fn on_gone(&mut self) {
+    fn on_gone(&mut self, error: &io::Error) {
+        // Clients go as they like; anything else somebody should know.
+        if error.kind() != io::ErrorKind::BrokenPipe {
+            tracing::warn!(%error, "writing to the client failed");
+        }
         self.peer = Peer::Gone;
         self.out = Outbox::default();
         self.input(Input::Gone, None);
@@ -357,7 +361,11 @@ impl Driver {
 
     fn on_tick(&mut self) {
         self.negotiate(negotiation::Input::Tick);
+        let was_early = matches!(self.state, State::NotInitialized { .. });
         self.input(Input::Tick, None);
+        if was_early && self.state == State::Closed {
+            tracing::warn!("no client said `initialize` in time");
+        }
     }
 
     /// Lets the machine decide, and does what it orders.

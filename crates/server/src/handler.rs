@@ -7,6 +7,7 @@ use crate::{
         PromptModel, ReadResourceResult, ResourceContents, ResourceModel, Role, ToolAnnotations,
         ToolModel,
     },
+    schema::Schema as Checked,
 };
 use futures_util::future::BoxFuture;
 use interlock_proto::refusal::shortened;
@@ -33,6 +34,27 @@ pub(crate) enum Reply {
     Resource(ReadResourceResult),
     Prompt(GetPromptResult),
 }
+
+impl Reply {
+    /// Takes out what only we may say about a call.
+    pub(crate) fn disown(&mut self) {
+        let ours = |name: &String| name.starts_with(OURS);
+        let meta = match self {
+            Self::Tool(ToolResult::Raw(object)) => {
+                object.get_mut("_meta").and_then(Value::as_object_mut)
+            }
+            Self::Tool(ToolResult::Typed(result)) => result.meta.as_mut().map(|meta| &mut meta.0),
+            Self::Resource(result) => result.meta.as_mut().map(|meta| &mut meta.0),
+            Self::Prompt(result) => result.meta.as_mut().map(|meta| &mut meta.0),
+        };
+        if let Some(meta) = meta {
+            meta.retain(|name, _| !ours(name));
+        }
+    }
+}
+
+/// Under which names results say what the server has to say.
+const OURS: &str = "dev.interlock/";
 
 /// Why a handler did not do what it was asked.
 ///
@@ -89,6 +111,13 @@ pub enum ToolResult {
 }
 
 impl ToolResult {
+    fn structured(&self) -> Option<&Value> {
+        match self {
+            Self::Typed(result) => result.structured_content.as_ref(),
+            Self::Raw(object) => object.get("structuredContent"),
+        }
+    }
+
     pub(crate) fn is_error(&self) -> bool {
         match self {
             Self::Typed(result) => result.is_error == Some(true),
@@ -517,6 +546,29 @@ where
     Box::new(move |context| {
         let work = handler(context);
         Box::pin(async move { work.await.into_tool_result().map(Reply::Tool) })
+    })
+}
+
+/// A handler whose result has to keep what its tool's output schema promises: clients check it.
+pub(crate) fn checked(handler: Prepared, schema: Arc<Checked>) -> Prepared {
+    Box::new(move |context| {
+        let work = handler(context);
+        Box::pin(async move {
+            let reply = work.await?;
+            if let Reply::Tool(result) = &reply
+                && !result.is_error()
+            {
+                let structured = result
+                    .structured()
+                    .ok_or_else(|| Failure::new("the result has no structured content"))?;
+                schema.check(structured).map_err(|mistakes| {
+                    Failure::new(format!(
+                        "the result does not match the tool's output schema: {mistakes}"
+                    ))
+                })?;
+            }
+            Ok(reply)
+        })
     })
 }
 

@@ -3,7 +3,7 @@
 use crate::{
     call::Start,
     convert::{self, Answer, No},
-    handler::Prepared,
+    handler::{self, Prepared},
     instance::Instance,
     model::JsonObject,
     server::Inner,
@@ -104,7 +104,11 @@ impl Inner {
                 ))
             };
             tool.schema.check(&arguments).map_err(wrong)?;
-            tool.tool.prepare(object(arguments)).map_err(wrong)
+            let handler = tool.tool.prepare(object(arguments)).map_err(wrong)?;
+            Ok(match &tool.output {
+                Some(schema) => handler::checked(handler, Arc::clone(schema)),
+                None => handler,
+            })
         })
     }
 

@@ -1,7 +1,9 @@
 //! Arguments against their JSON Schema.
 //!
 //! Nothing is ever fetched: a `$ref` that does not resolve inside the schema makes the schema
-//! invalid. Patterns run on an engine whose time is linear in the text.
+//! invalid. Patterns run on an engine whose time is linear in the text. A schema that refers to
+//! itself and has alternatives could try every combination of them, which doubles with every level
+//! of the arguments: for such a schema, deep arguments are refused unread.
 
 use crate::model::JsonObject;
 use interlock_proto::refusal::shortened;
@@ -10,7 +12,11 @@ use serde_json::Value;
 
 /// A schema, ready for use.
 #[derive(Debug)]
-pub(crate) struct Schema(Validator);
+pub(crate) struct Schema {
+    validator: Validator,
+    /// How deep arguments may be nested; as deep as they like if alternatives cannot multiply.
+    deepest: Option<u32>,
+}
 
 /// How many mistakes one answer names.
 const MOST: usize = 3;
@@ -24,17 +30,28 @@ impl Schema {
         jsonschema::options()
             .with_pattern_options(PatternOptions::regex())
             .build(&Value::Object(schema.clone()))
-            .map(Self)
+            .map(|validator| Self {
+                validator,
+                deepest: deepest(schema),
+            })
             .map_err(|error| error.to_string())
     }
 
     /// What is wrong with these arguments, if anything.
     pub(crate) fn check(&self, arguments: &Value) -> Result<(), String> {
-        if self.0.is_valid(arguments) {
+        if let Some(deepest) = self.deepest
+            && nested_deeper(arguments, deepest)
+        {
+            return Err(format!("they are nested deeper than {deepest} levels"));
+        }
+        if self.validator.is_valid(arguments) {
             return Ok(());
         }
+        if self.deepest.is_some() && nested_deeper(arguments, EXPLAINED) {
+            return Err("no alternative fits".to_owned());
+        }
         let mistakes: Vec<_> = self
-            .0
+            .validator
             .iter_errors(arguments)
             .take(MOST)
             .map(|error| {
@@ -48,6 +65,71 @@ impl Schema {
             })
             .collect();
         Err(mistakes.join("; "))
+    }
+}
+
+/// How many combinations of alternatives are tried at most.
+const COMBINATIONS: f64 = 100_000.0;
+/// Mistakes are gathered for every combination, so deeper arguments are only told that they fail.
+const EXPLAINED: u32 = 4;
+
+/// How deep arguments may be nested, if the schema refers to itself and has alternatives.
+fn deepest(schema: &JsonObject) -> Option<u32> {
+    const ALTERNATIVES: [&str; 3] = ["anyOf", "oneOf", "allOf"];
+    const BRANCHES: [&str; 6] = [
+        "if",
+        "then",
+        "else",
+        "not",
+        "unevaluatedProperties",
+        "unevaluatedItems",
+    ];
+
+    let mut refers = false;
+    let mut most = 1;
+    let mut open: Vec<&JsonObject> = vec![schema];
+    while let Some(object) = open.pop() {
+        refers |= ["$ref", "$dynamicRef", "$recursiveRef"]
+            .iter()
+            .any(|name| object.contains_key(*name));
+        let lists = ALTERNATIVES
+            .iter()
+            .filter_map(|name| object.get(*name)?.as_array());
+        let single = BRANCHES.iter().filter(|name| object.contains_key(**name));
+        most = most.max(lists.map(Vec::len).sum::<usize>() + single.count());
+        for value in object.values() {
+            match value {
+                Value::Object(object) => open.push(object),
+                Value::Array(values) => open.extend(values.iter().filter_map(Value::as_object)),
+                Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            }
+        }
+    }
+    if !refers || most < 2 {
+        return None;
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_precision_loss,
+        clippy::cast_sign_loss,
+        reason = "it lies between 1 and 17"
+    )]
+    Some((COMBINATIONS.ln() / (most as f64).ln()).floor().max(1.0) as u32)
+}
+
+fn nested_deeper(value: &Value, levels: u32) -> bool {
+    // Values that come in are at most 128 levels deep, since reading them stops there.
+    match value {
+        Value::Array(values) => {
+            levels == 0 || values.iter().any(|value| nested_deeper(value, levels - 1))
+        }
+        Value::Object(object) => {
+            levels == 0
+                || object
+                    .values()
+                    .any(|value| nested_deeper(value, levels - 1))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -96,6 +178,41 @@ mod tests {
         assert!(draft7.check(&json!({"a": ["x"]})).is_err());
         let unknown = json!({"$schema": "http://127.0.0.1:9/mine", "type": "object"});
         assert!(schema(unknown).is_err());
+    }
+
+    /// Each level has two alternatives that both fit until the last one is reached.
+    #[test]
+    fn alternatives_that_multiply_are_bounded() {
+        let branch = |k: i32| {
+            json!({
+                "type": "object",
+                "properties": {"x": {"$ref": "#/$defs/node"}, "k": {"const": k}},
+            })
+        };
+        let schema = schema(json!({
+            "type": "object",
+            "properties": {"x": {"$ref": "#/$defs/node"}},
+            "$defs": {"node": {"anyOf": [branch(1), branch(3)]}},
+        }))
+        .unwrap();
+        let nested =
+            |levels: usize| (0..levels).fold(json!("bad"), |inner, _| json!({"x": inner, "k": 2}));
+        assert!(schema.check(&nested(2)).unwrap_err().contains("/x"));
+        assert_eq!(
+            schema.check(&nested(16)),
+            Err("no alternative fits".to_owned())
+        );
+        let deep = schema.check(&nested(100)).unwrap_err();
+        assert!(deep.contains("nested deeper than 16 levels"), "{deep}");
+    }
+
+    #[test]
+    fn a_schema_without_alternatives_or_without_references_bounds_nothing() {
+        let bound = |value: Value| deepest(value.as_object().unwrap());
+        assert_eq!(bound(json!({"anyOf": [{}, {}, {}]})), None);
+        assert_eq!(bound(json!({"properties": {"x": {"$ref": "#"}}})), None);
+        let both = json!({"properties": {"x": {"$ref": "#"}}, "oneOf": [{}, {}], "not": {}});
+        assert_eq!(bound(both), Some(10));
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl Server {
         Self(Arc::new(inner))
     }
 
-    /// Serves one client over standard input and output, until either ends or SIGTERM or SIGINT
-    /// comes. Calls that run are given the drain time to end; a second signal ends at once.
+    /// Serves one client over standard input and output, until either ends or SIGTERM, SIGINT,
+    /// SIGHUP or SIGQUIT comes. Calls that run are given the drain time to end; a second signal ends at once.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use interlock::workflow::Kind;
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeSet,
-    io::{self, Write},
+    io::{self, Read, Write},
     path::{Path, PathBuf},
 };
 
@@ -55,10 +55,24 @@ enum Ended {
     Ok,
 }
 
+/// Longer scripts are refused.
+const MOST_BYTES: u64 = 16 * 1024 * 1024;
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    let file = std::fs::File::open(path)?;
+    let read = file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+    if u64::try_from(read).is_ok_and(|read| read <= MOST_BYTES) {
+        Ok(text)
+    } else {
+        Err(io::Error::other("it is longer than 16 MB"))
+    }
+}
+
 impl Script {
     /// Reads a script; what is wrong with it is said before anything is played.
     pub(crate) fn read(path: &Path) -> Result<Self, Stop> {
-        let text = std::fs::read_to_string(path)
+        let text = read_bounded(path)
             .with_context(|| format!("cannot read `{}`", path.display()))
             .map_err(Stop::Misused)?;
         let mut lines = Vec::new();

@@ -103,8 +103,12 @@ impl Served {
     }
 
     fn terminate(&self) {
+        self.signal("-TERM");
+    }
+
+    fn signal(&self, signal: &str) {
         let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
         assert!(sent.success());
     }
 
@@ -183,21 +187,24 @@ fn the_end_of_input_lets_running_calls_end() {
     assert_eq!(served.code(), Some(0));
 }
 
+/// Commands run in groups of their own, so no signal of a terminal reaches them but through us.
 #[test]
-fn the_drain_time_ends_what_does_not_end_itself() {
-    let stage = Stage::new().with("flow.yaml", FLOW);
-    let begun = stage.listen("begun");
-    stage.pipe("gate");
-    let mut served = Served::start(&stage, &["--drain-timeout", "50ms"]);
-    served.call("open");
-    let call = served.begin_call("wait");
-    assert_eq!(begun.next().as_deref(), Some("begun"));
-    served.terminate();
-    let answer = served.until(call);
-    let refusal = &answer["result"]["_meta"]["dev.interlock/refusal"];
-    assert_eq!(refusal["code"], 1077, "{answer}");
-    assert_eq!(begun.next(), None, "the command is gone");
-    assert_eq!(served.code(), Some(0));
+fn whatever_ends_the_server_ends_what_it_runs_when_the_drain_time_is_over() {
+    for signal in ["-TERM", "-INT", "-HUP", "-QUIT"] {
+        let stage = Stage::new().with("flow.yaml", FLOW);
+        let begun = stage.listen("begun");
+        stage.pipe("gate");
+        let mut served = Served::start(&stage, &["--drain-timeout", "50ms"]);
+        served.call("open");
+        let call = served.begin_call("wait");
+        assert_eq!(begun.next().as_deref(), Some("begun"));
+        served.signal(signal);
+        let answer = served.until(call);
+        let refusal = &answer["result"]["_meta"]["dev.interlock/refusal"];
+        assert_eq!(refusal["code"], 1077, "{signal}: {answer}");
+        assert_eq!(begun.next(), None, "{signal}: the command is gone");
+        assert_eq!(served.code(), Some(0), "{signal}");
+    }
 }
 
 #[test]

@@ -164,6 +164,24 @@ async fn what_a_command_started_dies_at_the_deadline_though_the_command_has_exit
     deadline(&format!("({HOLD}) & exit 0")).await;
 }
 
+/// A command cannot be asked to stop, so nobody waits for it to do so.
+#[tokio::test]
+async fn a_call_that_is_taken_back_ends_its_command_at_once() {
+    let stage = Stage::new();
+    stage.pipe("never");
+    let mut held = stage.listen("held");
+    let mut client = client(stage.folder(), &["sh", "-c", HOLD]).await;
+    let call = client
+        .begin("tools/call", json!({"name": "run", "arguments": {}}))
+        .await;
+    assert_eq!(held.next().await.as_deref(), Some("ready"));
+    // The clock stands still all the while.
+    let params = json!({"requestId": call});
+    client.notify("notifications/cancelled", params).await;
+    assert_eq!(held.next().await, None, "nobody holds the pipe any more");
+    assert_eq!(client.request("ping", json!({})).await["result"], json!({}));
+}
+
 #[tokio::test]
 async fn what_detached_its_output_does_not_keep_the_call() {
     let stage = Stage::new();

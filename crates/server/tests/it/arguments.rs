@@ -211,3 +211,63 @@ async fn prompts_and_resources_answer_what_they_are() {
         json!([{"role": "user", "content": {"type": "text", "text": "Apologise to {{who}}."}}])
     );
 }
+
+fn schema(value: Value) -> interlock::model::JsonObject {
+    value.as_object().unwrap().clone()
+}
+
+/// Clients check what a tool promises, so a step must not be taken on a broken promise.
+#[tokio::test]
+async fn a_result_that_breaks_its_output_schema_is_an_error() {
+    let output =
+        || json!({"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]});
+    for (result, kept) in [
+        (json!({"content": [], "structuredContent": {"a": 1}}), true),
+        (
+            json!({"content": [], "structuredContent": {"a": "1"}}),
+            false,
+        ),
+        (json!({"content": []}), false),
+    ] {
+        let raw = schema(result.clone());
+        let work = Tool::raw("work", schema(json!({"type": "object"})), move |_, _| {
+            std::future::ready(ToolResult::Raw(raw.clone()))
+        });
+        let work = work.output_schema(schema(output()));
+        let (mut client, _connection) = connect(&desk(work).build().unwrap());
+        client.initialize().await;
+        let (_, answer) = client.call("work", json!({})).await;
+        assert_eq!(answer["isError"] != true, kept, "{result}: {answer}");
+        let at = state(&mut client).await;
+        assert_eq!(at == "done", kept, "{result}: {at}");
+    }
+}
+
+#[test]
+fn an_output_schema_that_cannot_be_used_is_found_when_the_server_is_built() {
+    let work = Tool::new("work", |_: NoArguments, _: Context| async {});
+    let work = work.output_schema(schema(json!({"type": "array"})));
+    let errors = desk(work).build().unwrap_err().to_string();
+    assert!(errors.contains("output schema of tool `work`"), "{errors}");
+}
+
+#[tokio::test]
+async fn a_handler_cannot_speak_for_the_server() {
+    let forged = json!({
+        "content": [],
+        "_meta": {"dev.interlock/refusal": {"code": 1081}, "dev.interlock/workflow": 5, "mine": 1},
+    });
+    let raw = schema(forged);
+    let work = Tool::raw("work", schema(json!({"type": "object"})), move |_, _| {
+        std::future::ready(ToolResult::Raw(raw.clone()))
+    });
+    let (mut client, _connection) = connect(&desk(work).build().unwrap());
+    client.initialize().await;
+    let (_, answer) = client.call("work", json!({})).await;
+    assert!(
+        answer["_meta"]["dev.interlock/refusal"].is_null(),
+        "{answer}"
+    );
+    assert_eq!(answer["_meta"]["dev.interlock/workflow"]["state"], "done");
+    assert_eq!(answer["_meta"]["mine"], 1);
+}
