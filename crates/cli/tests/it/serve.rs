@@ -32,6 +32,14 @@ struct Served {
 
 impl Served {
     fn start(stage: &Stage, arguments: &[&str]) -> Self {
+        let mut served = Self::spawn(stage, arguments);
+        let hello = served.initialize();
+        assert_eq!(hello["result"]["serverInfo"]["name"], "gates");
+        served.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        served
+    }
+
+    fn spawn(stage: &Stage, arguments: &[&str]) -> Self {
         let all: Vec<_> = ["serve", "flow.yaml"]
             .into_iter()
             .chain(arguments.iter().copied())
@@ -44,29 +52,41 @@ impl Served {
             .spawn()
             .unwrap();
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let mut served = Self {
+        Self {
             stdin: child.stdin.take(),
             child,
             stdout: Heard::of(|| stdout),
             stderr: Heard::of(|| stderr),
             next_id: 0,
-        };
-        let hello = served.request(
+        }
+    }
+
+    fn initialize(&mut self) -> Value {
+        self.request(
             "initialize",
             json!({
                 "protocolVersion": "2025-11-25",
                 "capabilities": {},
                 "clientInfo": {"name": "test", "version": "0"},
             }),
-        );
-        assert_eq!(hello["result"]["serverInfo"]["name"], "gates");
-        served.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        served
+        )
     }
 
     fn send(&mut self, message: &Value) {
+        self.send_bytes(message.to_string().as_bytes());
+    }
+
+    /// Writes a line, whatever it holds.
+    fn send_bytes(&mut self, line: &[u8]) {
         let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(format!("{message}\n").as_bytes()).unwrap();
+        stdin.write_all(line).unwrap();
+        stdin.write_all(b"\n").unwrap();
+    }
+
+    /// The next line, whatever it answers.
+    fn next(&self) -> Value {
+        let line = self.stdout.next().expect("a line must come");
+        serde_json::from_str(&line).expect("every line is JSON")
     }
 
     fn begin(&mut self, method: &str, params: Value) -> u64 {
@@ -151,6 +171,72 @@ fn calls_are_served_in_order_until_the_input_ends() {
     let again = served.call("open");
     assert_eq!(again["_meta"]["dev.interlock/refusal"]["code"], 1081);
     assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn nothing_is_served_before_initialize_and_initialize_is_served_once() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let mut served = Served::spawn(&stage, &[]);
+    // Neither of these is answered.
+    served.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    served.send(&json!({"jsonrpc": "2.0", "id": 7, "result": {}}));
+    for method in ["tools/list", "tools/call", "resources/read", "nonsense"] {
+        let error = served.request(method, json!({}))["error"].take();
+        assert_eq!(error["code"], -32602, "{method}: {error}");
+        assert_eq!(error["data"]["refusal"]["code"], 1076, "{method}: {error}");
+    }
+    assert_eq!(served.request("ping", json!({}))["result"], json!({}));
+    assert!(served.initialize()["result"].is_object());
+    assert_eq!(served.initialize()["error"]["code"], -32600);
+    let tools = served.request("tools/list", json!({}));
+    assert_eq!(tools["result"]["tools"][0]["name"], "open");
+    let malformed = served.request("tools/call", json!({"name": 5}));
+    assert_eq!(malformed["error"]["code"], -32602, "{malformed}");
+    drop(served.stdin.take());
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn garbage_is_answered_and_survived() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let mut served = Served::start(&stage, &[]);
+    let too_long = vec![b'x'; 17 * 1024 * 1024];
+    for (line, code, refusal) in [
+        (
+            &b"{\"jsonrpc\":\"2.0\",\"id\":\"\xff\",\"method\":\"ping\"}"[..],
+            -32700,
+            1070,
+        ),
+        (&too_long, -32600, 1068),
+        (&[b'['; 100_000], -32600, 1066),
+        (br#"{"jsonrpc":"1.0","id":1,"method":"ping"}"#, -32600, 1066),
+        (
+            br#"{"jsonrpc":"2.0","id":null,"method":"ping"}"#,
+            -32600,
+            1066,
+        ),
+        (b"{", -32700, 1066),
+    ] {
+        served.send_bytes(line);
+        let error = served.next()["error"].take();
+        assert_eq!(error["code"], code, "{error}");
+        assert_eq!(error["data"]["refusal"]["code"], refusal, "{error}");
+    }
+    assert_eq!(text(&served.call("open")), "opened");
+    drop(served.stdin.take());
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn a_thousand_requests_at_once_are_all_answered() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let mut served = Served::start(&stage, &[]);
+    let ids: Vec<_> = (0..1_000)
+        .map(|_| served.begin("tools/list", json!({})))
+        .collect();
+    for id in ids {
+        assert_eq!(served.until(id)["result"]["tools"][0]["name"], "open");
+    }
 }
 
 #[test]
