@@ -31,14 +31,13 @@ mod command_tool;
 
 use interlock::{
     Builder, Prompt, Resource, Server, Tool,
-    model::{GetPromptResult, JsonObject, PromptArgument, PromptMessage, Role},
+    model::PromptArgument,
     workflow::{
         Visibility,
         file::{CommandTool, File, PromptText, StaticResource},
     },
 };
-use serde_json::Value;
-use std::{future::ready, io, path::Path, time::Duration};
+use std::{io, path::Path, time::Duration};
 
 pub use command_tool::{OUTPUT_LIMIT, command_tool, described};
 
@@ -124,12 +123,7 @@ fn resource(text: &StaticResource) -> Resource {
 }
 
 fn prompt(text: &PromptText) -> Prompt {
-    let filled = text.clone();
-    let mut prompt = Prompt::new(&*text.name, move |arguments: JsonObject, _| {
-        let said = filled.fill(|name| arguments.get(name).and_then(Value::as_str));
-        let message = PromptMessage::new_text(Role::User, said);
-        ready(Ok(GetPromptResult::new(vec![message])))
-    });
+    let mut prompt = Prompt::text(&*text.name, &*text.text);
     if let Some(description) = &text.description {
         prompt = prompt.description(description);
     }

@@ -11,6 +11,7 @@ use crate::{
 };
 use futures_util::future::BoxFuture;
 use interlock_proto::refusal::shortened;
+use interlock_workflow::file::fill_in;
 use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -473,7 +474,8 @@ impl Prompt {
     pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
         Self::new(name, move |arguments, _| {
-            let message = PromptMessage::new_text(Role::User, fill_in(&text, &arguments));
+            let said = fill_in(&text, |name| arguments.get(name).and_then(Value::as_str));
+            let message = PromptMessage::new_text(Role::User, said);
             std::future::ready(Ok(GetPromptResult::new(vec![message])))
         })
     }
@@ -588,25 +590,6 @@ fn schema_of<A: JsonSchema>() -> JsonObject {
     schema.as_object().cloned().unwrap_or_default()
 }
 
-/// Replaces `{{name}}` by that argument, and by nothing if it was not given. What an argument
-/// brings along is never looked at again.
-fn fill_in(text: &str, arguments: &JsonObject) -> String {
-    let mut filled = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, (name, after))) = rest
-        .split_once("{{")
-        .and_then(|(before, after)| Some((before, after.split_once("}}")?)))
-    {
-        filled.push_str(before);
-        if let Some(Value::String(value)) = arguments.get(name.trim()) {
-            filled.push_str(value);
-        }
-        rest = after;
-    }
-    filled.push_str(rest);
-    filled
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -614,15 +597,6 @@ mod tests {
 
     fn object(value: Value) -> JsonObject {
         value.as_object().unwrap().clone()
-    }
-
-    #[test]
-    fn arguments_are_filled_in_once() {
-        let arguments = object(json!({"who": "{{who}} & {{x}}", "x": "X"}));
-        assert_eq!(
-            fill_in("Dear {{who}}, {{ x }}{{y}} {{open", &arguments),
-            "Dear {{who}} & {{x}}, X {{open"
-        );
     }
 
     #[test]

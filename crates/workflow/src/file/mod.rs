@@ -20,9 +20,9 @@ mod tree;
 use crate::{Finding, Invalid, Kind, Settings, Span, Workflow};
 use serde::Serialize;
 use std::{collections::HashMap, time::Duration};
-use template::Piece;
 
 pub use duration::{Fault as DurationFault, parse as parse_duration};
+pub use template::fill_in;
 
 /// Longer files are refused before they are looked at.
 pub const MAX_BYTES: usize = 1_000_000;
@@ -173,29 +173,4 @@ pub struct PromptArgument {
     pub description: Option<String>,
     /// The prompt cannot be had without it.
     pub required: bool,
-}
-
-impl PromptText {
-    /// The text with its arguments filled in; those that are not given become nothing.
-    ///
-    /// What is filled in is not looked at again, so an argument cannot bring in another one.
-    ///
-    /// ```
-    /// let prompt = interlock_workflow::file::PromptText {
-    ///     name: "apologise".into(),
-    ///     description: None,
-    ///     arguments: vec![],
-    ///     text: "Write to {{who}}.".into(),
-    /// };
-    /// assert_eq!(prompt.fill(|_| Some("{{who}}")), "Write to {{who}}.");
-    /// assert_eq!(prompt.fill(|_| None), "Write to .");
-    /// ```
-    pub fn fill<'a>(&self, argument: impl Fn(&str) -> Option<&'a str>) -> String {
-        template::pieces(&self.text)
-            .map(|piece| match piece {
-                Piece::Literal(text) => text,
-                Piece::Slot { name, .. } => argument(name).unwrap_or_default(),
-            })
-            .collect()
-    }
 }

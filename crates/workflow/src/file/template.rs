@@ -37,9 +37,41 @@ pub(super) fn pieces(text: &str) -> impl Iterator<Item = Piece<'_>> {
     })
 }
 
+/// A text with its arguments filled in; those that are not given become nothing.
+///
+/// What is filled in is not looked at again, so an argument cannot bring in another one.
+///
+/// ```
+/// use interlock_workflow::file::fill_in;
+///
+/// assert_eq!(fill_in("Write to {{who}}.", |_| Some("{{who}}")), "Write to {{who}}.");
+/// assert_eq!(fill_in("Write to {{who}}.", |_| None), "Write to .");
+/// ```
+pub fn fill_in<'a>(text: &'a str, argument: impl Fn(&str) -> Option<&'a str>) -> String {
+    pieces(text)
+        .map(|piece| match piece {
+            Piece::Literal(text) => text,
+            Piece::Slot { name, .. } => argument(name).unwrap_or_default(),
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::{Piece::*, *};
+
+    #[test]
+    fn arguments_are_filled_in_once() {
+        let argument = |name: &str| match name {
+            "who" => Some("{{who}} & {{x}}"),
+            "x" => Some("X"),
+            _ => None,
+        };
+        assert_eq!(
+            fill_in("Dear {{who}}, {{ x }}{{y}} {{open", argument),
+            "Dear {{who}} & {{x}}, X {{open"
+        );
+    }
 
     #[test]
     fn a_text_is_cut_at_its_slots() {

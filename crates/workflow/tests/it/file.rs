@@ -335,7 +335,7 @@ fn resources_and_prompts_are_texts() {
         Some("What to look for")
     );
     assert!(!search.arguments[0].required && !search.arguments[1].required);
-    let filled = search.fill(|name| (name == "what").then_some("{{where}}"));
+    let filled = file::fill_in(&search.text, |name| (name == "what").then_some("{{where}}"));
     assert_eq!(filled, "Look for {{where}} in .");
 }
 
