@@ -1,6 +1,6 @@
 //! What holds for any bytes that somebody may pass off as a workflow file.
 
-use interlock_workflow::{Finding, Severity, dot, file, mermaid};
+use interlock_workflow::{Finding, Severity, dot, file, mermaid, svg};
 
 /// More findings than a person reads are not collected. Those of the workflow come on top of those
 /// of the text, and each is about something that the text holds.
@@ -17,6 +17,14 @@ pub(crate) fn check(bytes: &[u8]) {
             if let Some(workflow) = &read.workflow {
                 assert!(mermaid(workflow, None).contains("stateDiagram-v2"));
                 assert!(dot(workflow, None).starts_with("digraph"));
+                if workflow.states().len() <= 8 {
+                    let drawn = svg(workflow, Some(workflow.initial().state));
+                    assert!(drawn.is_err() || drawn.is_ok_and(|drawn| drawn.starts_with("<svg ")));
+                }
+                let definition = workflow.definition();
+                let written = file::write(&definition).expect("what was read can be written");
+                let again = file::read_definition(written.as_bytes());
+                assert_eq!(again.as_ref(), Ok(&definition), "{written}");
             }
         }
         Err(invalid) => {

@@ -20,9 +20,24 @@ const CHECKS: &[Check] = &[
         run: check,
     },
     Check {
+        name: "test",
+        wherever: SCENARIOS,
+        run: test,
+    },
+    Check {
         name: "play",
         wherever: SCRIPT,
-        run: play,
+        run: |example| play(example, SCRIPT, "script.out", &[]),
+    },
+    Check {
+        name: "play --dry",
+        wherever: DRY_SCRIPT,
+        run: |example| play(example, DRY_SCRIPT, "dry.out", &["--dry"]),
+    },
+    Check {
+        name: "picture",
+        wherever: README,
+        run: picture,
     },
     Check {
         name: "diagram",
@@ -39,7 +54,10 @@ struct Check {
 
 const LIMIT: Duration = Duration::from_secs(60);
 const WORKFLOW: &str = "interlock.yaml";
+const SCENARIOS: &str = "interlock.test.yaml";
 const SCRIPT: &str = "script.txt";
+const DRY_SCRIPT: &str = "dry.txt";
+const PICTURE: &str = "graph.svg";
 const README: &str = "README.md";
 /// The example that the README at the root shows.
 const FRONT: &str = "examples/refund";
@@ -107,22 +125,57 @@ fn check(example: &Example<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The script plays as stored beside it.
-fn play(example: &Example<'_>) -> Result<()> {
+/// Its scenarios pass, and so do the paths that can be generated.
+fn test(example: &Example<'_>) -> Result<()> {
+    let mut command = example.interlock();
+    command.arg("test").arg(example.file(WORKFLOW));
+    let (status, printed) = process::ended_within(&mut command, LIMIT)?;
+    match status {
+        Some(status) if status.success() => Ok(()),
+        Some(_) | None => bail!("{}", printed.trim_end()),
+    }
+}
+
+/// A script plays as stored beside it.
+fn play(example: &Example<'_>, script: &str, stored: &str, flags: &[&str]) -> Result<()> {
     let printed = process::output_within(
         example
             .interlock()
             .arg("play")
             .arg(example.file(WORKFLOW))
             .arg("--script")
-            .arg(example.file(SCRIPT)),
+            .arg(example.file(script))
+            .args(flags),
         LIMIT,
     )?;
     expect_stored(
-        &example.workspace.root.join(example.file("script.out")),
+        &example.workspace.root.join(example.file(stored)),
         &printed,
         Stored::from_environment(),
     )
+}
+
+/// The picture beside the text is the one that the command line draws, and the text shows it.
+fn picture(example: &Example<'_>) -> Result<()> {
+    let drawn = process::output_within(
+        example
+            .interlock()
+            .arg("graph")
+            .arg(example.file(WORKFLOW))
+            .args(["--format", "svg"]),
+        LIMIT,
+    )?;
+    let root = &example.workspace.root;
+    expect_stored(
+        &root.join(example.file(PICTURE)),
+        &drawn,
+        Stored::from_environment(),
+    )?;
+    let text = fs::read_to_string(root.join(example.file(README)))?;
+    if !shows(&text, PICTURE) {
+        bail!("{README} does not show {PICTURE}");
+    }
+    Ok(())
 }
 
 /// The diagram in the text is the one that the command line draws.
@@ -169,6 +222,13 @@ fn with_diagram(text: &str, drawn: &str) -> Option<String> {
     let shown = block(text, "mermaid")?;
     let (before, after) = (&text[..shown.start], &text[shown.end..]);
     Some(format!("{before}{drawn}{after}"))
+}
+
+/// Whether a text in Markdown shows this picture.
+fn shows(text: &str, picture: &str) -> bool {
+    let images = text.split("![").skip(1);
+    let mut targets = images.filter_map(|image| image.split_once("](")?.1.split_once(')'));
+    targets.any(|(target, _)| target == picture)
 }
 
 /// Whether stored output is compared with, or replaced.
@@ -270,6 +330,12 @@ mod tests {
             "a\n```mermaid\nnew\n```\nb ```\n"
         );
         assert_eq!(with_diagram("a\n```sh\nb\n```\n", "new\n"), None);
+    }
+
+    #[test]
+    fn a_text_shows_the_pictures_that_it_embeds() {
+        assert!(shows("a\n\n![one](a.svg) ![two](b.svg)\n", "b.svg"));
+        assert!(!shows("[a link](b.svg), b.svg\n![one](a.svg)\n", "b.svg"));
     }
 
     #[test]

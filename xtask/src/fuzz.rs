@@ -14,7 +14,7 @@ use crate::process;
 use crate::tools;
 use crate::workspace::Workspace;
 
-const TARGETS: &[&str] = &["frame", "modern", "workflow_file"];
+const TARGETS: &[&str] = &["frame", "guard", "modern", "workflow_file"];
 const DEFAULT_SECONDS: u64 = 60;
 /// One input may not take longer than this, nor need more memory.
 const MOST_SECONDS: u64 = 5;

@@ -58,7 +58,9 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
         }
         Some((task, [])) if task == "bench" => {
             let workspace = Workspace::load()?;
-            process::run(process::cargo(&workspace).args(["bench", "-p", "interlock-proto"]))?;
+            for package in ["interlock-proto", "interlock-workflow"] {
+                process::run(process::cargo(&workspace).args(["bench", "-p", package]))?;
+            }
             Ok(ExitCode::SUCCESS)
         }
         Some((task, [])) if task == "help" || task == "--help" => {
@@ -99,7 +101,7 @@ cargo xtask plant [NAME…]                  plant each known bug, or those name
 cargo xtask mutants [--file F…] [--jobs N] [--list]
                                            change the machines bit by bit and see it noticed
 cargo xtask fuzz [TARGET…] [--seconds N]   feed hostile bytes to all readers, or those named
-cargo xtask bench                          measure frames and connections
+cargo xtask bench                          measure frames, connections and the gate
 cargo xtask help                           show this
 
 ";

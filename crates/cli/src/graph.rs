@@ -1,9 +1,12 @@
 //! `interlock graph`: a workflow as a picture.
 
-use crate::{Stop, load::Source};
+use crate::{
+    Stop,
+    load::{Source, shown},
+};
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
-use interlock::workflow::{StateId, Workflow, dot, mermaid};
+use interlock::workflow::{StateId, Workflow, dot, mermaid, svg, xstate};
 use std::{
     io::{self, Write},
     path::{Path, PathBuf},
@@ -11,18 +14,26 @@ use std::{
 
 /// Draw the workflow of a file
 ///
-/// The picture is text for Mermaid, which many editors and forges show, or for Graphviz.
+/// The picture is an SVG, or text for Mermaid, which many editors and forges show, for Graphviz,
+/// or for the tools around XState.
 #[derive(clap::Args)]
 #[command(after_help = "\
+The name of the output tells the format:
+  .svg            a picture
+  .mmd, .mermaid  Mermaid
+  .dot, .gv       Graphviz
+  .json           an XState machine
+
 Exit codes:
   0  it is drawn
-  1  the file has errors, or no states to draw
+  1  the file has errors, no states to draw, or too many for a picture
   2  the file cannot be read, or has no such state
 
 Examples:
   interlock graph flow.yaml
   interlock graph flow.yaml --state paid
-  interlock graph flow.yaml -o flow.dot && dot -Tsvg flow.dot -o flow.svg")]
+  interlock graph flow.yaml -o flow.svg
+  interlock graph flow.yaml --format xstate")]
 pub(crate) struct Arguments {
     /// The workflow file, YAML or JSON
     file: PathBuf,
@@ -39,10 +50,14 @@ pub(crate) struct Arguments {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// A picture
+    Svg,
     /// A Mermaid state diagram
     Mermaid,
     /// A Graphviz digraph
     Dot,
+    /// An XState machine, as JSON
+    Xstate,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
@@ -51,24 +66,41 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         None => by_extension(arguments.output.as_deref())?,
     };
     let source = Source::read(&arguments.file)?;
-    let file = source.file()?;
-    let Some(workflow) = &file.workflow else {
-        let path = source.path.display();
-        return Err(Stop::Failed(anyhow!("`{path}` has no states to draw")));
-    };
+    let workflow = source.workflow()?;
     let highlight = match &arguments.state {
-        Some(name) => Some(find(workflow, name)?),
+        Some(name) => Some(find(&workflow, name)?),
         None => None,
     };
-    let drawn = match format {
-        Format::Mermaid => mermaid(workflow, highlight),
-        Format::Dot => dot(workflow, highlight),
-    };
+    let drawn = draw(&workflow, format, highlight)?;
     match &arguments.output {
-        Some(path) => std::fs::write(path, drawn)
-            .with_context(|| format!("cannot write `{}`", path.display()))?,
-        None => io::stdout().lock().write_all(drawn.as_bytes())?,
+        Some(path) => write(&source, path, &drawn),
+        None => Ok(io::stdout().lock().write_all(drawn.as_bytes())?),
     }
+}
+
+fn draw(workflow: &Workflow, format: Format, highlight: Option<StateId>) -> Result<String, Stop> {
+    match format {
+        Format::Mermaid => Ok(mermaid(workflow, highlight)),
+        Format::Dot => Ok(dot(workflow, highlight)),
+        Format::Svg => svg(workflow, highlight)
+            .map_err(|large| Stop::Failed(anyhow!("{large}: try --format mermaid or dot"))),
+        Format::Xstate if highlight.is_some() => Err(Stop::Misused(anyhow!(
+            "an XState machine has no place for --state: leave it out"
+        ))),
+        Format::Xstate => Ok(format!("{:#}\n", xstate(workflow))),
+    }
+}
+
+fn write(source: &Source, path: &Path, drawn: &str) -> Result<(), Stop> {
+    let is_source =
+        |of: &Path| Some(std::fs::canonicalize(of).ok()? == source.path.canonicalize().ok()?);
+    if is_source(path) == Some(true) {
+        return Err(Stop::Misused(anyhow!(
+            "`{}` is the workflow file itself, and would be lost",
+            shown(path)
+        )));
+    }
+    std::fs::write(path, drawn).with_context(|| format!("cannot write `{}`", shown(path)))?;
     Ok(())
 }
 
@@ -77,11 +109,14 @@ fn by_extension(output: Option<&Path>) -> Result<Format, Stop> {
         return Ok(Format::Mermaid);
     };
     match path.extension().and_then(|extension| extension.to_str()) {
+        Some("svg") => Ok(Format::Svg),
         Some("mmd" | "mermaid") => Ok(Format::Mermaid),
         Some("dot" | "gv") => Ok(Format::Dot),
+        Some("json") => Ok(Format::Xstate),
         Some(_) | None => Err(Stop::Misused(anyhow!(
-            "the name `{}` does not tell the format: end it in .mmd or .dot, or give --format",
-            path.display()
+            "the name `{}` does not tell the format: end it in .svg, .mmd, .dot or .json, or give \
+             --format",
+            shown(path)
         ))),
     }
 }

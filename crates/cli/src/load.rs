@@ -1,11 +1,14 @@
 //! Workflow files from disk.
 
-use crate::{Stop, report, terminal::Look};
-use anyhow::Context;
+use crate::{
+    Stop, report,
+    terminal::{Look, printable},
+};
+use anyhow::{Context, anyhow};
 use interlock::{
     BuildError, BuildErrors, Builder, Server,
     workflow::{
-        Finding, Kind, Problem,
+        Finding, Kind, Problem, Workflow,
         file::{self, File, MAX_BYTES},
     },
 };
@@ -20,6 +23,13 @@ pub(crate) struct Source {
     pub(crate) text: Vec<u8>,
 }
 
+/// A workflow file that has no errors.
+pub(crate) struct Parsed {
+    pub(crate) file: File,
+    /// What the file says and this version does not serve.
+    pub(crate) not_served: Vec<&'static str>,
+}
+
 impl Source {
     pub(crate) fn read(path: &Path) -> Result<Self, Stop> {
         let mut text = Vec::new();
@@ -27,12 +37,17 @@ impl Source {
         let limit = u64::try_from(MAX_BYTES + 1).unwrap_or(u64::MAX);
         std::fs::File::open(path)
             .and_then(|file| file.take(limit).read_to_end(&mut text))
-            .with_context(|| format!("cannot read `{}`", path.display()))
+            .with_context(|| format!("cannot read `{}`", shown(path)))
             .map_err(Stop::Misused)?;
         Ok(Self {
             path: path.to_owned(),
             text,
         })
+    }
+
+    /// The name of the file, as it can be printed.
+    pub(crate) fn name(&self) -> String {
+        shown(&self.path)
     }
 
     /// The folder in which commands are run.
@@ -41,29 +56,51 @@ impl Source {
     }
 
     /// What the file says, or everything that is wrong with it.
-    pub(crate) fn parse(&self) -> Result<File, Vec<Finding>> {
+    pub(crate) fn parse(&self) -> Result<Parsed, Vec<Finding>> {
         let file = file::read(&self.text).map_err(|invalid| invalid.findings)?;
         // Whether schemas can be used is known once there is a server.
         let builder = interlock_gateway::builder_with(&file, |tool| {
             interlock_gateway::command_tool(tool, self.folder())
         });
-        match builder.build() {
-            Ok(_) => Ok(file),
-            Err(errors) => Err(placed(&file, errors)),
+        let errors = match builder.build() {
+            Ok(_) => Vec::new(),
+            Err(BuildErrors(errors)) => errors,
+        };
+        let judged = judge(&file, errors);
+        match judged.wrong.is_empty() {
+            true => Ok(Parsed {
+                file,
+                not_served: judged.not_served,
+            }),
+            false => Err(with_warnings(judged.wrong, &file)),
         }
     }
 
-    /// What the file says; if it cannot be served, standard error says why.
+    /// What the file says, be it served or not; if it has errors, standard error tells them.
     pub(crate) fn file(&self) -> Result<File, Stop> {
-        self.parse().map_err(|findings| {
-            let mut stderr = io::stderr().lock();
-            let text = report::findings(self, &findings, Look::of(&stderr));
-            match stderr.write_all(text.as_bytes()) {
-                Ok(()) => Stop::Told,
-                Err(error) => error.into(),
+        match self.parse() {
+            Ok(parsed) => Ok(parsed.file),
+            Err(findings) => {
+                let mut stderr = io::stderr().lock();
+                let text = report::findings(self, &findings, Look::of(&stderr));
+                stderr.write_all(text.as_bytes())?;
+                Err(Stop::Told)
             }
-        })
+        }
     }
+
+    /// The workflow of the file; one without states has none.
+    pub(crate) fn workflow(&self) -> Result<Workflow, Stop> {
+        let none = || anyhow!("`{}` has no states", self.name());
+        let workflow = self.file()?.workflow;
+        workflow.ok_or_else(|| Stop::Failed(none()))
+    }
+}
+
+/// A path that cannot garble a terminal, nor make one line two.
+pub(crate) fn shown(path: &Path) -> String {
+    let name = printable(&path.display().to_string());
+    name.replace('\n', "\\n").replace('\t', "\\t")
 }
 
 /// Puts a server together from a file that has been found to be good.
@@ -73,20 +110,39 @@ pub(crate) fn build(builder: Builder) -> Result<Server, Stop> {
         .map_err(|errors| Stop::Failed(errors.into()))
 }
 
-/// The findings of a file, with those that only its server could make.
-fn placed(file: &File, BuildErrors(errors): BuildErrors) -> Vec<Finding> {
-    let own = errors.into_iter().map(|error| match error {
-        BuildError::Workflow(finding) => finding,
-        BuildError::Schema { ref tool, .. } => Finding {
-            span: file.place(Kind::Tool, tool),
-            problem: problem("unusable-schema", &error),
-        },
-        BuildError::Duplicate { .. } | _ => Finding {
-            span: None,
-            problem: problem("unusable", &error),
-        },
-    });
-    let mut findings: Vec<_> = own.chain(file.warnings.iter().cloned()).collect();
+/// What only a server could say about a file.
+#[derive(Default)]
+struct Judged {
+    wrong: Vec<Finding>,
+    not_served: Vec<&'static str>,
+}
+
+fn judge(file: &File, errors: Vec<BuildError>) -> Judged {
+    let mut judged = Judged::default();
+    if !file.servers.is_empty() {
+        judged.not_served.push("upstream servers (`servers`)");
+    }
+    for error in errors {
+        match error {
+            BuildError::NotServed { what } => judged.not_served.push(what),
+            // What the servers have is not known here, so nothing can be said to be missing.
+            BuildError::Workflow(_) if !file.servers.is_empty() => {}
+            BuildError::Workflow(finding) => judged.wrong.push(*finding),
+            BuildError::Schema { ref tool, .. } => judged.wrong.push(Finding {
+                span: file.place(Kind::Tool, tool),
+                problem: problem("unusable-schema", &error),
+            }),
+            BuildError::Duplicate { .. } | _ => judged.wrong.push(Finding {
+                span: None,
+                problem: problem("unusable", &error),
+            }),
+        }
+    }
+    judged
+}
+
+fn with_warnings(mut findings: Vec<Finding>, file: &File) -> Vec<Finding> {
+    findings.extend(file.warnings.iter().cloned());
     findings.sort_by_key(|finding| finding.span.map(|span| span.start));
     findings
 }
@@ -96,5 +152,16 @@ fn problem(code: &'static str, error: &BuildError) -> Problem {
         code,
         message: error.to_string(),
         help: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_a_file_stays_on_its_line_and_is_not_obeyed() {
+        let name = shown(Path::new("a\n\x1b[2J\tb.yaml"));
+        assert_eq!(name, "a\\n\\u{1b}[2J\\tb.yaml");
     }
 }

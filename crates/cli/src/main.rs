@@ -1,17 +1,23 @@
-//! The command line: `interlock check`, `graph`, `play` and `serve`.
+//! The command line: `interlock check`, `graph`, `paths`, `play`, `serve`, `test` and what
+//! belongs to them.
 //!
 //! One module per command. Standard output holds what was asked for, standard error what went
 //! wrong, and the exit code says whose turn it is: see [`Stop`].
 
 mod check;
+mod completions;
 mod graph;
 mod load;
+mod paths;
 mod play;
 mod report;
+mod schema;
 mod serve;
+mod simulate;
 mod terminal;
+mod test;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::{io, process::ExitCode};
 
 /// MCP servers that cannot be used out of order.
@@ -31,15 +37,23 @@ Exit codes:
 Examples:
   interlock check flow.yaml        say everything that is wrong with a workflow file
   interlock graph flow.yaml        draw it
+  interlock paths flow.yaml        list ways that take every transition
   interlock play flow.yaml         try it by hand
-  interlock serve flow.yaml        serve it to an MCP client";
+  interlock test flow.yaml         play scenarios against it
+  interlock serve flow.yaml        serve it to an MCP client
+  interlock schema                 print the JSON Schema of workflow files, for editors
+  interlock completions bash       print a script that completes commands in a shell";
 
 #[derive(Subcommand)]
 enum Command {
     Check(check::Arguments),
     Graph(graph::Arguments),
+    Paths(paths::Arguments),
     Play(play::Arguments),
     Serve(serve::Arguments),
+    Test(test::Arguments),
+    Schema(schema::Arguments),
+    Completions(completions::Arguments),
 }
 
 /// Why a command did not do what it was asked.
@@ -71,23 +85,32 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(Stop::Failed(error)) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(Stop::Failed(error)) => {
-            eprintln!("error: {error:#}");
+            complain(&error);
             ExitCode::FAILURE
         }
         Err(Stop::Misused(error)) => {
-            eprintln!("error: {error:#}");
+            complain(&error);
             ExitCode::from(2)
         }
     }
+}
+
+/// Says what went wrong. Names in it are those of others, so no terminal may obey them.
+fn complain(error: &anyhow::Error) {
+    eprintln!("error: {}", terminal::printable(&format!("{error:#}")));
 }
 
 fn run(cli: Cli) -> Result<(), Stop> {
     match cli.command {
         Some(Command::Check(arguments)) => check::run(&arguments),
         Some(Command::Graph(arguments)) => graph::run(&arguments),
+        Some(Command::Paths(arguments)) => paths::run(&arguments),
         Some(Command::Play(arguments)) => play::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
-        None => Ok(<Cli as clap::CommandFactory>::command().print_help()?),
+        Some(Command::Test(arguments)) => test::run(&arguments),
+        Some(Command::Schema(arguments)) => schema::run(&arguments),
+        Some(Command::Completions(arguments)) => completions::run(&arguments, Cli::command()),
+        None => Ok(Cli::command().print_help()?),
     }
 }
 

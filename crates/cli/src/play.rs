@@ -1,21 +1,23 @@
 //! `interlock play`: a client at the prompt, or one that follows a script.
 //!
 //! The client talks to the real server in the same process, so what it sees is what any client
-//! would see.
+//! would see. A dry run asks the gate alone, and runs nothing.
 
 mod client;
 mod dry;
 mod prompt;
 mod script;
+mod served;
 mod session;
 mod show;
 
-use crate::{Stop, block_on, load, load::Source};
+use crate::{Stop, block_on, load, load::Source, simulate::Inventory};
 use anyhow::{Context, anyhow};
-use dry::Dry;
-use interlock::{Server, workflow::file::File};
+use dry::{Dry, Gated};
+use interlock::{Workflow, workflow::file::File};
 use prompt::Keyboard;
 use script::Script;
+use served::Served;
 use session::Session;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +33,7 @@ pub(crate) struct Arguments {
     /// Play the steps in this file instead of asking for them
     #[arg(long, value_name = "SCRIPT")]
     script: Option<PathBuf>,
-    /// Run no tools: ask how each call ends (in a script: `outcome`)
+    /// Run no tools and wait for nothing: ask how each call ends, who approves, when time passes
     #[arg(long)]
     dry: bool,
 }
@@ -43,7 +45,6 @@ Scripts hold one step per line:
   get PROMPT {json}         get a prompt
   list                      show what is listed
   state                     show the state
-  outcome success           how the next call ends (success, error, timeout); needs --dry
   expect state NAME         the workflow is in this state
   expect tools A B C        exactly these tools are listed
   expect ok                 the last step succeeded
@@ -51,6 +52,18 @@ Scripts hold one step per line:
   expect refused 1081       the last step was refused with this code
   expect text WORDS         the last step's text holds these words
   # comment
+
+With --dry they can also hold what is said about the next call that needs it, and time:
+  outcome success           how it ends: success, error, timeout, cancelled, unknown
+  result {json}             what it comes to
+  approve yes               what a person says who is asked: yes, no, later
+  sampling success {json}   what the client's model answers; or: sampling error
+  wait 30m                  time passes, and timers fire
+  settle success            how the call ended that nobody knew the end of
+  ctx                       show what is remembered
+  expect ctx KEY {json}     this is remembered; null is nothing
+In a script all goes well unless it says otherwise; at the prompt you are asked. Arguments are
+checked against the schemas in the file; those of tools of other servers are not known.
 
 Exit codes:
   0  it was played, and everything was as expected
@@ -68,10 +81,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         Some(path) => Some(Script::read(path)?),
         None => None,
     };
-    if !arguments.dry && script.as_ref().is_some_and(Script::has_outcomes) {
-        return Err(Stop::Misused(anyhow!(
-            "a script with `outcome` needs --dry"
-        )));
+    if let Some(line) = script.as_ref().and_then(Script::dry_line)
+        && !arguments.dry
+    {
+        return Err(Stop::Misused(anyhow!("a script with `{line}` needs --dry")));
     }
     let file = source.file()?;
     block_on(async {
@@ -89,27 +102,38 @@ async fn play(
     script: Option<Script>,
 ) -> Result<(), Stop> {
     let keyboard = Keyboard::default();
-    let dry = arguments.dry.then(|| match script {
-        Some(_) => Dry::scripted(),
-        None => Dry::asking(keyboard.clone()),
-    });
-    let server = server(file, folder, dry.as_ref())?;
-    let session = Session::start(&server, file)
-        .await
-        .context("the server could not be reached")?;
-    match (script, dry) {
-        (Some(script), dry) => script::play(script, session, dry.as_ref()).await,
-        (None, _) => prompt::play(file, session, &keyboard).await,
+    if !arguments.dry {
+        let server = load::build(interlock_gateway::builder(file, folder)?)?;
+        let served = Served::start(&server, file)
+            .await
+            .context("the server could not be reached")?;
+        return go_on(file, Session::Served(Box::new(served)), script, &keyboard).await;
     }
+    let inventory = Inventory::new(file);
+    let open;
+    let (workflow, gated) = match &file.workflow {
+        Some(workflow) => (workflow, Gated::Yes),
+        None => {
+            let everything = Workflow::builder(&file.name).always_everything().build();
+            open = everything.map_err(anyhow::Error::new)?;
+            (&open, Gated::No)
+        }
+    };
+    let asked = script.is_none().then(|| keyboard.clone());
+    let dry = Dry::new(workflow, &inventory, gated, asked);
+    go_on(file, Session::Dry(Box::new(dry)), script, &keyboard).await
 }
 
-fn server(file: &File, folder: &Path, dry: Option<&Dry>) -> Result<Server, Stop> {
-    load::build(match dry {
-        Some(dry) => {
-            interlock_gateway::builder_with(file, |tool| dry.tool(tool)).clock(dry.clock())
-        }
-        None => interlock_gateway::builder(file, folder)?,
-    })
+async fn go_on(
+    file: &File,
+    session: Session<'_>,
+    script: Option<Script>,
+    keyboard: &Keyboard,
+) -> Result<(), Stop> {
+    match script {
+        Some(script) => script::play(script, session).await,
+        None => prompt::play(file, session, keyboard).await,
+    }
 }
 
 /// Completes when somebody wants it to end. Commands that run are in groups of their own, so they

@@ -1,10 +1,14 @@
 //! Findings, as a person or a program wants to read them.
 
-use crate::{load::Source, terminal::Look};
+use crate::{
+    load::Source,
+    terminal::{Look, printable},
+};
 use interlock::workflow::{Finding, Severity, Span};
 use miette::{
     Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, NamedSource, SourceCode,
 };
+use serde_json::{Map, Value};
 use std::fmt::{self, Write};
 
 /// A longer line is not drawn: it would be repeated for every finding in it.
@@ -22,14 +26,14 @@ pub(crate) fn findings(source: &Source, findings: &[Finding], look: Look) -> Str
         return plain(source, findings);
     };
     let handler = GraphicalReportHandler::new_themed(theme);
-    let code = NamedSource::new(source.path.display().to_string(), text.to_owned());
+    let code = NamedSource::new(source.name(), text.to_owned());
     let mut out = String::new();
     for finding in findings {
         let drawn = Drawn {
             finding,
             code: finding
                 .span
-                .is_some_and(|span| is_short(text, span))
+                .is_some_and(|span| is_fit_to_draw(text, span))
                 .then_some(&code),
         };
         if handler.render_report(&mut out, &drawn).is_err() || drawn.code.is_none() {
@@ -69,25 +73,75 @@ pub(crate) fn plural(count: usize, what: &str) -> String {
 
 /// `file:line:column: severity[code]: message`, and a line of help where there is any.
 fn plain(source: &Source, findings: &[Finding]) -> String {
-    let path = source.path.display();
+    let path = source.name();
     let mut out = String::new();
     for finding in findings {
         let gap = if finding.span.is_some() { "" } else { " " };
-        writeln!(out, "{path}:{gap}{finding}").expect("writing to a string cannot fail");
+        let told = printable(&finding.to_string());
+        writeln!(out, "{path}:{gap}{told}").expect("writing to a string cannot fail");
         if let Some(help) = finding.problem.help() {
+            let help = printable(&help);
             writeln!(out, "  help: {help}").expect("writing to a string cannot fail");
         }
     }
     out
 }
 
-fn is_short(text: &str, span: Span) -> bool {
+/// All findings as JSON, each with its place if it has one.
+pub(crate) fn json(source: &Source, findings: &[Finding]) -> Value {
+    let objects = findings.iter().map(|finding| object(source, finding));
+    objects.collect()
+}
+
+fn object(source: &Source, finding: &Finding) -> Value {
+    let mut object = Map::new();
+    let mut put = |key: &str, value: Value| object.insert(key.to_owned(), value);
+    put("severity", finding.severity().to_string().into());
+    put("code", finding.problem.code().into());
+    put("message", finding.problem.to_string().into());
+    if let Some(help) = finding.problem.help() {
+        put("help", help.into());
+    }
+    if let Some(span) = finding.span {
+        let (end_line, end_column) = end(&source.text, span);
+        put("line", span.line.into());
+        put("column", span.column.into());
+        put("endLine", end_line.into());
+        put("endColumn", end_column.into());
+        put("start", span.start.into());
+        put("end", span.end.into());
+    }
+    object.into()
+}
+
+/// Line and column of what follows a span, counted as its beginning is.
+fn end(text: &[u8], span: Span) -> (u32, u32) {
+    let inside = text.get(span.start..span.end).unwrap_or_default();
+    let (mut line, mut column) = (span.line, span.column);
+    for c in String::from_utf8_lossy(inside).chars() {
+        match c {
+            '\n' => (line, column) = (line.saturating_add(1), 1),
+            _ => column = column.saturating_add(1),
+        }
+    }
+    (line, column)
+}
+
+/// Whether the lines of a span are short, and hold nothing that a terminal would obey.
+fn is_fit_to_draw(text: &str, span: Span) -> bool {
     let from = |text: &str| text.find('\n').unwrap_or(text.len());
     let (Some(before), Some(after)) = (text.get(..span.start), text.get(span.end..)) else {
         return false;
     };
-    let start = before.len() - before.rfind('\n').map_or(0, |at| at + 1);
-    start + (span.end - span.start) + from(after) <= LONGEST_LINE
+    let start = before.rfind('\n').map_or(0, |at| at + 1);
+    let end = span.end + from(after);
+    // One line before and after is drawn with them.
+    let first = before[..start.saturating_sub(1)]
+        .rfind('\n')
+        .map_or(0, |at| at + 1);
+    let last = text.get(end + 1..).map_or(end, |rest| end + 1 + from(rest));
+    let obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\r' | '\t');
+    end - start <= LONGEST_LINE && !text[first..last].contains(obeyed)
 }
 
 /// A finding in miette's words.
@@ -153,7 +207,8 @@ mod tests {
         (source, findings)
     }
 
-    const WRONG: &str = "interlock: 1\nname: x\nstats: {}\nstates:\n  a: { initial: true, tools: { go: nowhere } }\n";
+    const WRONG: &str = "interlock: 1\nname: x\nstats: {}\nstates:\n  a: { initial: true, tools: { go: nowhere } }\n\
+    tools: { go: { description: Go, command: [go] } }\n";
 
     #[test]
     fn plain_findings_are_lines_that_other_programs_can_read() {
@@ -162,11 +217,10 @@ mod tests {
             findings(&source, &found, Look::Plain),
             "flow.yaml:3:1: error[unknown-key]: the file has no key `stats`\n  \
              help: did you mean `states`?\n\
-             flow.yaml:5:32: error[unknown-artifact]: there is no tool \"go\"\n\
              flow.yaml:5:36: error[unknown-target]: success of tool \"go\" in state \"a\" leads to \
              \"nowhere\", which is not defined\n"
         );
-        assert_eq!(count(&found), "3 errors");
+        assert_eq!(count(&found), "2 errors");
     }
 
     #[test]
@@ -193,6 +247,39 @@ mod tests {
             "{drawn}"
         );
         assert!(drawn.len() < 100 * text.len(), "{}", drawn.len());
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_not_drawn() {
+        let text = "interlock: 1\nname: x\n# \x1b[2J\nstats: {}\n";
+        let start = text.find("stats").unwrap();
+        let span = Span {
+            start,
+            end: start + "stats".len(),
+            line: 4,
+            column: 1,
+        };
+        assert!(!is_fit_to_draw(text, span));
+        assert!(is_fit_to_draw(&text.replace('\x1b', " "), span));
+    }
+
+    #[test]
+    fn the_end_of_a_span_is_counted_in_characters() {
+        let text = "ä: öü\nßx: y";
+        let span = Span {
+            start: text.find('ö').unwrap(),
+            end: text.find("x:").unwrap(),
+            line: 1,
+            column: 4,
+        };
+        assert_eq!(end(text.as_bytes(), span), (2, 2));
+        let span = Span {
+            end: span.start + "öü".len(),
+            ..span
+        };
+        assert_eq!(end(text.as_bytes(), span), (1, 6));
+        let beyond = Span { end: 1000, ..span };
+        assert_eq!(end(text.as_bytes(), beyond), (1, 4));
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         .with_writer(io::stderr)
         .init();
     for warning in &file.warnings {
-        tracing::warn!("{}:{warning}", source.path.display());
+        tracing::warn!("{}:{warning}", source.name());
     }
     block_on(server.serve_stdio())?.map_err(|error| {
         Stop::Failed(if error.kind() == io::ErrorKind::Interrupted {

@@ -45,8 +45,15 @@ pub use command_tool::{OUTPUT_LIMIT, command_tool, described};
 ///
 /// # Errors
 ///
-/// If `folder` is relative and there is no current directory.
+/// If the file names upstream servers, which this version does not connect, or if `folder` is
+/// relative and there is no current directory.
 pub fn builder(file: &File, folder: &Path) -> io::Result<Builder> {
+    if !file.servers.is_empty() {
+        return Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "upstream servers (`servers`) are not connected by this version",
+        ));
+    }
     let here = if folder.as_os_str().is_empty() {
         Path::new(".")
     } else {

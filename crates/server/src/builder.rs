@@ -4,13 +4,14 @@ use crate::{
     clock::{Clock, SystemClock},
     handler::{Prompt, Resource, Tool},
     lists::Lists,
-    model::Implementation,
+    model::{Implementation, JsonObject},
     schema::Schema,
     server::{Inner, Server},
 };
 use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
 use interlock_store::{MemoryStore, Store};
-use interlock_workflow::{Finding, Kind, Severity, Workflow};
+use interlock_workflow::{About, Finding, Kind, Scope, Severity, Workflow};
+use serde_json::Value;
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
@@ -69,7 +70,14 @@ pub enum BuildError {
     },
     /// The workflow does not fit the server.
     #[error("the workflow does not fit the server: {0}")]
-    Workflow(Finding),
+    Workflow(Box<Finding>),
+    /// The workflow says something that this version would not obey. Serving it all the same
+    /// would let calls through that it forbids.
+    #[error("{what} cannot be served yet")]
+    NotServed {
+        /// What the workflow says.
+        what: &'static str,
+    },
 }
 
 /// Everything that was wrong.
@@ -196,7 +204,12 @@ impl Builder {
         for finding in odd {
             tracing::warn!(code = finding.problem.code(), "{finding}");
         }
-        errors.extend(wrong.into_iter().map(BuildError::Workflow));
+        let wrong = wrong.into_iter().map(Box::new);
+        errors.extend(wrong.map(BuildError::Workflow));
+        if let Some(workflow) = &self.workflow {
+            let not_served = not_served(workflow).into_iter();
+            errors.extend(not_served.map(|what| BuildError::NotServed { what }));
+        }
         if !errors.is_empty() {
             return Err(BuildErrors(errors));
         }
@@ -222,6 +235,56 @@ impl Builder {
             shared: std::sync::OnceLock::new(),
         }))
     }
+}
+
+/// What a workflow says and this version does not obey.
+fn not_served(workflow: &Workflow) -> Vec<&'static str> {
+    let bindings = || workflow.states().flat_map(|state| workflow.bindings(state));
+    let states = || workflow.states().map(|state| workflow.state(state));
+    let mut edges = workflow.edges().map(|(_, edge)| edge);
+    let guarded = bindings().any(|binding| binding.when().is_some())
+        || workflow.edges().any(|(_, edge)| edge.when.is_some());
+    let scope = workflow.settings().scope;
+    [
+        (guarded, "a guard (`when`)"),
+        (
+            workflow.edges().any(|(_, edge)| !edge.set.is_empty()),
+            "memory (`set`)",
+        ),
+        (
+            edges.any(|edge| !edge.effects.is_empty()),
+            "an effect (`effects`)",
+        ),
+        (
+            bindings().any(|binding| binding.approval().is_some()),
+            "an approval (`approve`)",
+        ),
+        (
+            bindings().any(|binding| binding.holds()),
+            "a hold (`unknown: hold`)",
+        ),
+        (
+            states().any(|state| !state.timers().is_empty()),
+            "a timer (`after`)",
+        ),
+        (
+            states().any(|state| state.max_visits().is_some()),
+            "a limit of visits (`max_visits`)",
+        ),
+        (
+            states().any(|state| state.sampling().is_some()),
+            "a question to the client's model (`sampling`)",
+        ),
+        (
+            states().any(|state| state.instructions().is_some()),
+            "a text on entry (`instructions`)",
+        ),
+        (scope == Scope::Handle, "the scope `handle`"),
+        (scope == Scope::Principal, "the scope `principal`"),
+    ]
+    .into_iter()
+    .filter_map(|(said, what)| said.then_some(what))
+    .collect()
 }
 
 impl fmt::Debug for Builder {
@@ -381,6 +444,17 @@ impl Catalogue {
             for name in self.names(kind) {
                 summary.insert(kind, name);
             }
+        }
+        for (_, checked) in &self.tools.items {
+            let tool = &checked.tool.model;
+            let schema = |schema: &Arc<JsonObject>| Value::Object((**schema).clone());
+            let annotations = tool.annotations.as_ref();
+            let about = About {
+                input: Some(schema(&tool.input_schema)),
+                output: tool.output_schema.as_ref().map(schema),
+                destructive: annotations.and_then(|said| said.destructive_hint) == Some(true),
+            };
+            summary.describe(Kind::Tool, &*tool.name, about);
         }
         summary
     }

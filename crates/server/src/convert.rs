@@ -53,6 +53,8 @@ impl From<Refused<'_>> for No {
         let code = match refused.reason() {
             Reason::NotInState => Code::NotInState,
             Reason::Finished => Code::InstanceFinished,
+            Reason::Held { .. } => Code::InstanceBusy,
+            Reason::TooManyVisits { .. } | Reason::Guard { .. } => Code::GuardFailed,
         };
         let wanted = refused.wanted();
         let path = refused.path();
@@ -70,6 +72,9 @@ impl From<Refused<'_>> for No {
                 wanted.name,
                 refused.state()
             ),
+            Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Guard { .. } => {
+                format!("{refused}.")
+            }
         };
         if allowed.is_empty() {
             write!(text, " No {} is allowed now.", wanted.kind)

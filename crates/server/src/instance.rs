@@ -6,7 +6,7 @@
 
 use interlock_proto::Time;
 use interlock_store::{self as store, Change, Entry, Key, Seq, Store, StoreError, Value, Version};
-use interlock_workflow::{Binding, Busy, Kind, Outcome, Pass, Position, StateId, Workflow};
+use interlock_workflow::{Binding, Busy, End, Kind, Outcome, Pass, Position, StateId, Workflow};
 use serde::{Deserialize, Serialize};
 use std::sync::{
     Arc, Mutex, PoisonError, Weak,
@@ -385,7 +385,8 @@ impl Instance {
         outcome: Outcome,
     ) -> Result<Moved, KeepError> {
         let before = self.position();
-        let step = books.workflow.step(before, binding, outcome);
+        let end = End::from(outcome);
+        let step = books.workflow.step(&before.into(), binding, &end);
         let name = |state: StateId| books.workflow.state_name(state);
         let entry = Journalled {
             format: FORMAT,

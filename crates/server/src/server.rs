@@ -115,7 +115,10 @@ impl Inner {
             return Ok(None);
         };
         Ok(Some(match workflow.settings().scope {
-            Scope::Session => Instance::new(random_id()?, workflow),
+            // The builder refuses the latter two. Sharing nothing is the safe answer.
+            Scope::Session | Scope::Handle | Scope::Principal => {
+                Instance::new(random_id()?, workflow)
+            }
             Scope::Global => Arc::clone(
                 self.shared
                     .get_or_init(|| Instance::new(shared_id(workflow), workflow)),

@@ -1,13 +1,17 @@
 //! Questions about the whole graph: what can be reached, what can end, what is the way there.
-//!
-//! Every walk is a loop over a queue and touches each edge once, so a workflow of a million states
-//! costs time in proportion and no stack.
 
-use crate::{Artifact, Binding, Edge, Kind, Outcome, Position, StateId, Workflow, intern::Role};
-use std::collections::{HashMap, VecDeque, hash_map::Entry};
+use crate::{
+    Artifact, Cause, Edge, Kind, Outcome, Position, StateId, Workflow,
+    graph::{Arrow, Asks, Graph},
+    intern::{EdgeId, Role},
+    validate::Via,
+};
+use std::collections::{HashMap, VecDeque};
 
 impl Workflow {
     /// The states that an instance can be in or end in, in the order in which they were written.
+    ///
+    /// Guards are taken to be true or false as need be.
     pub fn reachable(&self) -> Vec<StateId> {
         let reach = self.graph().reach(&[self.initial]);
         self.states()
@@ -31,18 +35,60 @@ impl Workflow {
     /// # Ok::<(), interlock_workflow::Invalid>(())
     /// ```
     pub fn traps(&self) -> Vec<StateId> {
-        let graph = self.graph();
-        let reach = graph.reach(&[self.initial]);
-        let can_end = graph.can_end();
-        self.states()
-            .filter(|state| reach.lived[state.index()] && !can_end[state.index()])
+        let reach = self.graph().reach(&[self.initial]);
+        let states = self.states();
+        states
+            .filter(|state| reach.trapped[state.index()])
             .collect()
+    }
+
+    /// The traps in which an instance goes round for ever, unlike those where nothing leads on.
+    pub fn livelocks(&self) -> Vec<StateId> {
+        let mut traps = self.traps();
+        traps.retain(|&state| {
+            let mut edges = self.edges_from(state);
+            edges.any(|(_, edge)| edge.to != state)
+        });
+        traps
+    }
+
+    /// How the list of one kind changes between two positions: what appears, and what is gone.
+    ///
+    /// ```
+    /// use interlock_workflow::{Kind, Position, Workflow};
+    ///
+    /// let refund = Workflow::builder("refund")
+    ///     .state("new", |s| s.initial().tool("lookup", |t| t.success("found")))
+    ///     .state("found", |s| s.tool("refund", |t| t.success("paid")))
+    ///     .state("paid", |s| s.terminal())
+    ///     .build()?;
+    /// let found = Position { state: refund.state_id("found").unwrap(), finished: false };
+    /// let difference = refund.difference(refund.initial(), found, Kind::Tool);
+    /// assert_eq!(difference.appears, ["refund"]);
+    /// assert_eq!(difference.gone, ["lookup"]);
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn difference(&self, from: Position, to: Position, kind: Kind) -> Difference<'_> {
+        if self.list(from, kind) == self.list(to, kind) {
+            return Difference::default();
+        }
+        let only = |there, here| {
+            let here: std::collections::HashSet<_> = self.visible(here, kind).collect();
+            self.visible(there, kind)
+                .filter(|name| !here.contains(name))
+                .collect()
+        };
+        Difference {
+            appears: only(to, from),
+            gone: only(from, to),
+        }
     }
 
     /// The shortest way to where an artifact is callable, empty if it is callable already.
     ///
-    /// A way on which every call succeeds is preferred to a shorter one that needs a failure. The
-    /// way may lead through an end and on from the initial state, where the workflow restarts.
+    /// It counts calls. A way on which every call succeeds is preferred to a shorter one that
+    /// needs a failure. The way may lead through an end and on from the initial state, where the
+    /// workflow restarts. Nobody waits for a timer on it, and guards are taken to be true.
     ///
     /// ```
     /// use interlock_workflow::{Kind, Workflow};
@@ -69,7 +115,7 @@ impl Workflow {
         name: &str,
         edges: usize,
     ) -> Option<Vec<Hop<'_>>> {
-        let wanted = self.symbols.find(kind, name)?;
+        let wanted = self.symbol(from, kind, name)?;
         if self.symbols[wanted].role == Role::Always {
             return Some(Vec::new());
         }
@@ -81,6 +127,7 @@ impl Workflow {
             .or_else(|| self.walk(from.state, edges, arrived, |_| true))
     }
 
+    /// A search in which a call costs one, and an answer of the client's model nothing.
     fn walk(
         &self,
         from: StateId,
@@ -88,23 +135,35 @@ impl Workflow {
         arrived: impl Fn(StateId) -> bool,
         may_take: impl Fn(Outcome) -> bool,
     ) -> Option<Vec<Hop<'_>>> {
-        let mut came_by: HashMap<StateId, Option<(&Binding, Outcome)>> = HashMap::new();
-        came_by.insert(from, None);
-        let mut queue = VecDeque::from([from]);
-        while let Some(state) = queue.pop_front() {
-            if arrived(state) {
-                return Some(retrace(&came_by, state));
+        let start = Node {
+            state: from,
+            asking: false,
+        };
+        let mut came_by = HashMap::from([(start, (0_usize, None))]);
+        let mut queue = VecDeque::from([(0, start)]);
+        while let Some((calls, node)) = queue.pop_front() {
+            if came_by[&node].0 < calls {
+                continue;
             }
-            for binding in self.bindings(state) {
-                for (outcome, edge) in binding.written() {
-                    edges = edges.checked_sub(1)?;
-                    let next = self.after(edge);
-                    if next.finished || !may_take(outcome) {
-                        continue;
-                    }
-                    if let Entry::Vacant(entry) = came_by.entry(next.state) {
-                        entry.insert(Some((binding, outcome)));
-                        queue.push_back(next.state);
+            if !node.asking && arrived(node.state) {
+                return Some(self.retrace(&came_by, node));
+            }
+            for leg in self.legs(node) {
+                edges = edges.checked_sub(1)?;
+                let (outcome, cost) = match self.outcome_of(leg) {
+                    Some(told) => told,
+                    None => continue,
+                };
+                let Some(next) = self.next(node, leg).filter(|_| may_take(outcome)) else {
+                    continue;
+                };
+                let calls = calls + cost;
+                let known = came_by.get(&next).map(|(known, _)| *known);
+                if known.is_none_or(|known| calls < known) {
+                    came_by.insert(next, (calls, Some((node, leg))));
+                    match cost {
+                        0 => queue.push_front((calls, next)),
+                        _ => queue.push_back((calls, next)),
                     }
                 }
             }
@@ -112,18 +171,131 @@ impl Workflow {
         None
     }
 
+    /// How a leg ends and how many calls it takes; nothing if it only takes time.
+    fn outcome_of(&self, leg: Leg) -> Option<(Outcome, usize)> {
+        match leg {
+            Leg::Stay(outcome) => Some((outcome, 0)),
+            Leg::Edge(edge) => match self.edge(edge).cause {
+                Cause::Call { outcome, .. } => Some((outcome, 1)),
+                Cause::Sampling { outcome } => Some((outcome, 0)),
+                Cause::Time { .. } => None,
+            },
+        }
+    }
+
+    /// Follows the walk back from where it arrived.
+    fn retrace(&self, came_by: &CameBy, arrived: Node) -> Vec<Hop<'_>> {
+        let mut hops = Vec::new();
+        let mut node = arrived;
+        // Where answers of the client's model lead after a call is where the call leads.
+        let mut to = arrived.state;
+        while let Some((before, leg)) = came_by[&node].1 {
+            if let Leg::Edge(edge) = leg
+                && let Cause::Call { artifact, outcome } = &self.edge(edge).cause
+            {
+                hops.push(Hop {
+                    artifact,
+                    outcome: *outcome,
+                    to,
+                });
+                to = before.state;
+            }
+            node = before;
+        }
+        hops.reverse();
+        hops
+    }
+
+    /// What can happen to an instance at this node.
+    pub(crate) fn legs(&self, node: Node) -> impl Iterator<Item = Leg> {
+        let edges = self.edges_from(node.state).filter(move |(_, edge)| {
+            let answers = match edge.cause {
+                Cause::Sampling { .. } => true,
+                Cause::Call { .. } | Cause::Time { .. } => false,
+            };
+            answers == node.asking
+        });
+        let sampling = self.state(node.state).sampling.as_ref();
+        let sampling = sampling.filter(|_| node.asking);
+        let stays = sampling.into_iter().flat_map(|sampling| {
+            let success = (Outcome::Success, sampling.success.is_empty());
+            let error = (Outcome::Error, sampling.error.is_empty());
+            [success, error]
+        });
+        let stays = stays.filter(|(_, nothing)| *nothing);
+        edges
+            .map(|(id, _)| Leg::Edge(id))
+            .chain(stays.map(|(outcome, _)| Leg::Stay(outcome)))
+    }
+
+    /// Where a leg leads; nowhere if the instance is finished then.
+    pub(crate) fn next(&self, node: Node, leg: Leg) -> Option<Node> {
+        let edge = match leg {
+            Leg::Stay(_) => {
+                return Some(Node {
+                    asking: false,
+                    ..node
+                });
+            }
+            Leg::Edge(edge) => self.edge(edge),
+        };
+        let after = self.after(edge);
+        (!after.finished).then(|| Node {
+            state: after.state,
+            asking: self.asks(edge, after.state),
+        })
+    }
+
+    /// Whether taking the edge makes the state it comes to ask the client's model.
+    fn asks(&self, edge: &Edge, state: StateId) -> bool {
+        let by_call = match edge.cause {
+            Cause::Call { .. } | Cause::Sampling { .. } => true,
+            Cause::Time { .. } => false,
+        };
+        by_call && !edge.stays() && self.state(state).sampling.is_some()
+    }
+
     fn graph(&self) -> Graph {
-        let arrow = |from, edge: Edge| Arrow {
-            from,
+        let asks: Vec<_> = self
+            .states
+            .iter()
+            .map(|state| match &state.sampling {
+                None => Asks::Nothing,
+                Some(asked) if asked.success.is_empty() || asked.error.is_empty() => Asks::MayStay,
+                Some(_) => Asks::Always,
+            })
+            .collect();
+        let arrows = self.edges.iter().map(|edge| Arrow {
+            from: edge.from,
             to: Some(edge.to),
             terminal: edge.terminal,
-        };
-        let arrows = self.bindings.iter().flat_map(|binding| {
-            let from = binding.state();
-            binding.written().map(move |(_, edge)| arrow(from, edge))
+            via: match edge.cause {
+                Cause::Call { .. } => Via::Call,
+                Cause::Time { .. } => Via::Time,
+                Cause::Sampling { .. } => Via::Sampling,
+            },
         });
-        Graph::new(self.states.len(), arrows.collect())
+        Graph::new(&asks, arrows.collect(), self.settings.restart(self.initial))
     }
+}
+
+/// How each node was come by: after how many calls, from where, and how.
+type CameBy = HashMap<Node, (usize, Option<(Node, Leg)>)>;
+
+/// Where a walk is: in a state, or in one whose question to the client's model is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Node {
+    pub(crate) state: StateId,
+    pub(crate) asking: bool,
+}
+
+/// One thing that happens on a way through a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Leg {
+    /// An edge is taken.
+    Edge(EdgeId),
+    /// The client's model answers, or does not, and nothing is written for that.
+    Stay(Outcome),
 }
 
 /// One call on the way to a state.
@@ -137,144 +309,13 @@ pub struct Hop<'a> {
     pub to: StateId,
 }
 
-/// Follows the walk back from where it arrived.
-fn retrace<'a>(
-    came_by: &HashMap<StateId, Option<(&'a Binding, Outcome)>>,
-    mut to: StateId,
-) -> Vec<Hop<'a>> {
-    let mut hops = Vec::new();
-    while let Some((binding, outcome)) = came_by[&to] {
-        hops.push(Hop {
-            artifact: binding.artifact(),
-            outcome,
-            to,
-        });
-        to = binding.state();
-    }
-    hops.reverse();
-    hops
-}
-
-/// The bare edges of an automaton that may not be valid.
-///
-/// An edge whose target nobody defined could lead anywhere. It counts as leading to every state
-/// and to an end, so that whatever is found stays true however the author mends it.
-#[derive(Debug)]
-pub(crate) struct Graph {
-    states: usize,
-    arrows: Vec<Arrow>,
-}
-
-/// A bare edge.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Arrow {
-    pub(crate) from: StateId,
-    /// Nothing where nobody defined the target.
-    pub(crate) to: Option<StateId>,
-    pub(crate) terminal: bool,
-}
-
-/// Where instances can get to.
-#[derive(Debug)]
-pub(crate) struct Reach {
-    /// By state: an instance can be in it and go on.
-    pub(crate) lived: Vec<bool>,
-    /// By state: an instance can end in it.
-    pub(crate) ended: Vec<bool>,
-    /// An instance can get to a target that nobody defined.
-    pub(crate) astray: bool,
-}
-
-impl Graph {
-    pub(crate) fn new(states: usize, arrows: Vec<Arrow>) -> Self {
-        Self { states, arrows }
-    }
-
-    /// Where instances can get to from these states.
-    pub(crate) fn reach(&self, starts: &[StateId]) -> Reach {
-        let leaving = Index::new(self.states, &self.arrows, |arrow| Some(arrow.from));
-        let mut reach = Reach {
-            lived: vec![false; self.states],
-            ended: vec![false; self.states],
-            astray: false,
-        };
-        let mut queue = Vec::new();
-        for &start in starts {
-            visit(&mut reach.lived, &mut queue, start);
-        }
-        while let Some(state) = queue.pop() {
-            for arrow in leaving.of(state).map(|at| self.arrows[at]) {
-                match arrow.to {
-                    None => reach.astray = true,
-                    Some(to) if arrow.terminal => reach.ended[to.index()] = true,
-                    Some(to) => visit(&mut reach.lived, &mut queue, to),
-                }
-            }
-        }
-        reach
-    }
-
-    /// By state: whether an instance that is in it can reach an end.
-    pub(crate) fn can_end(&self) -> Vec<bool> {
-        let goes_on = |arrow: &Arrow| arrow.to.filter(|_| !arrow.terminal);
-        let entering = Index::new(self.states, &self.arrows, goes_on);
-        let mut can_end = vec![false; self.states];
-        let mut queue = Vec::new();
-        for arrow in self.arrows.iter().filter(|arrow| goes_on(arrow).is_none()) {
-            visit(&mut can_end, &mut queue, arrow.from);
-        }
-        while let Some(state) = queue.pop() {
-            for at in entering.of(state) {
-                visit(&mut can_end, &mut queue, self.arrows[at].from);
-            }
-        }
-        can_end
-    }
-}
-
-fn visit(seen: &mut [bool], queue: &mut Vec<StateId>, state: StateId) {
-    if !std::mem::replace(&mut seen[state.index()], true) {
-        queue.push(state);
-    }
-}
-
-/// The arrows by one of their ends.
-struct Index {
-    /// Where the arrows of each state begin in `arrows`, and one past the last.
-    starts: Vec<usize>,
-    arrows: Vec<usize>,
-}
-
-impl Index {
-    /// Counts, adds up, then puts each arrow in its place: two passes, two allocations.
-    fn new(states: usize, arrows: &[Arrow], end: impl Fn(&Arrow) -> Option<StateId>) -> Self {
-        let mut starts = vec![0; states + 1];
-        for state in arrows.iter().filter_map(&end) {
-            starts[state.index()] += 1;
-        }
-        let mut total = 0;
-        for start in &mut starts {
-            total += *start;
-            *start = total;
-        }
-        // Each start is now one past its group, and filling from the back moves it to the front.
-        let mut sorted = vec![0; total];
-        for (at, arrow) in arrows.iter().enumerate().rev() {
-            if let Some(state) = end(arrow) {
-                starts[state.index()] -= 1;
-                sorted[starts[state.index()]] = at;
-            }
-        }
-        Self {
-            starts,
-            arrows: sorted,
-        }
-    }
-
-    fn of(&self, state: StateId) -> impl Iterator<Item = usize> {
-        let range = self.starts[state.index()]..self.starts[state.index() + 1];
-        self.arrows[range].iter().copied()
-    }
+/// How a list differs from what it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Difference<'a> {
+    /// What is new in it.
+    pub appears: Vec<&'a str>,
+    /// What is not in it any more.
+    pub gone: Vec<&'a str>,
 }
 
 #[cfg(test)]
@@ -392,19 +433,5 @@ mod tests {
         assert!(within(4).is_some());
         // Two edges leave each of the states on the successful way: one short is too few.
         assert!(within(3).is_none());
-    }
-
-    #[test]
-    fn an_undefined_target_could_be_anywhere() {
-        let (a, b) = (StateId::at(0), StateId::at(1));
-        let arrow = Arrow {
-            from: a,
-            to: None,
-            terminal: false,
-        };
-        let graph = Graph::new(2, vec![arrow]);
-        assert!(graph.reach(&[a]).astray);
-        assert!(!graph.reach(&[b]).astray);
-        assert_eq!(graph.can_end(), [true, false]);
     }
 }

@@ -4,8 +4,9 @@
 //! [`Builder::build`] reports all that is wrong with it at once.
 
 use crate::{
-    Artifact, Catalogue, Draft, DraftAlways, DraftBinding, DraftEdge, DraftState, Invalid, Kind,
-    Outcome, Settings, Workflow,
+    Artifact, Catalogue, Draft, DraftAlways, DraftApproval, DraftBinding, DraftEdge, DraftMessage,
+    DraftSampling, DraftState, DraftText, DraftTimer, DraftVisits, Expression, Invalid, Kind,
+    Outcome, Place, Role, Settings, Workflow,
 };
 use std::{fmt, time::Duration};
 
@@ -17,19 +18,27 @@ impl Workflow {
     /// use std::time::Duration;
     ///
     /// let refund = Workflow::builder("refund")
-    ///     .state("new", |s| s.initial().tool("lookup_order", |t| t.success("found")))
+    ///     .state("new", |s| {
+    ///         s.initial()
+    ///             .tool("lookup_order", |t| t.success(to("found").set("order", "args.order")))
+    ///     })
     ///     .state("found", |s| {
     ///         s.tool("refund", |t| {
-    ///             t.success("paid")
-    ///                 .error("found")
+    ///             t.when("args.order == ctx.order && args.amount > 0")
+    ///                 .approve("Refund {{args.amount}} for order {{ctx.order}}?")
+    ///                 .success(to("found").when("result.structuredContent.partial == true"))
+    ///                 .success("paid")
     ///                 .timeout(to("review").effect("call_a_manager"))
+    ///                 .hold()
     ///                 .deadline(Duration::from_secs(10))
     ///         })
     ///         .resource("note://rules", |r| r.success("found"))
     ///         .prompt("apologise", |p| p.success("found"))
+    ///         .after(Duration::from_secs(1_800), "expired")
     ///     })
-    ///     .state("review", |s| s.tool("close", |t| t.success(end("review"))))
+    ///     .state("review", |s| s.max_visits(3).tool("close", |t| t.success(end("review"))))
     ///     .state("paid", |s| s.terminal())
+    ///     .state("expired", |s| s.terminal())
     ///     .always_tool("search")
     ///     .build()?;
     /// assert!(refund.warnings().is_empty());
@@ -102,7 +111,7 @@ impl Builder {
     pub fn always(mut self, kind: Kind, name: impl Into<String>) -> Self {
         self.draft.always.push(DraftAlways {
             artifact: Artifact::new(kind, name),
-            span: None,
+            place: Place::default(),
         });
         self
     }
@@ -167,6 +176,100 @@ impl StateBuilder {
         self
     }
 
+    /// What the model is told when an instance comes here. `{{ctx.order}}` is filled in.
+    pub fn instructions(mut self, text: impl Into<String>) -> Self {
+        self.state.instructions = Some(plain(text));
+        self
+    }
+
+    /// How often an instance may come here: on a later visit nothing can be called.
+    ///
+    /// An edge that stays is no visit, and a restart begins to count anew.
+    pub fn max_visits(mut self, most: u32) -> Self {
+        let place = Place::default();
+        self.state.max_visits = Some(DraftVisits { most, place });
+        self
+    }
+
+    /// Where an instance goes that has been here so long.
+    ///
+    /// An edge that stays does not wind the clock up again. Several targets for one duration are
+    /// tried in order, as for an outcome.
+    ///
+    /// ```
+    /// use interlock_workflow::{Workflow, to};
+    /// use std::time::Duration;
+    ///
+    /// let day = Duration::from_secs(24 * 60 * 60);
+    /// let flow = Workflow::builder("offer")
+    ///     .state("open", |s| {
+    ///         s.initial()
+    ///             .tool("accept", |t| t.success("accepted"))
+    ///             .after(day, to("open_again").when("visits < 3"))
+    ///             .after(day, "lapsed")
+    ///     })
+    ///     .state("open_again", |s| s.tool("renew", |t| t.success("open")))
+    ///     .state("accepted", |s| s.terminal())
+    ///     .state("lapsed", |s| s.terminal())
+    ///     .build()?;
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn after(mut self, after: Duration, target: impl Into<Target>) -> Self {
+        let target = target.into();
+        match self
+            .state
+            .timers
+            .iter_mut()
+            .find(|timer| timer.after == after)
+        {
+            Some(timer) => timer.targets.push(target),
+            None => self.state.timers.push(DraftTimer {
+                after,
+                targets: vec![target],
+                place: Place::default(),
+            }),
+        }
+        self
+    }
+
+    /// Asks the client's model when a call brings an instance here; its answer can lead on.
+    ///
+    /// ```
+    /// use interlock_workflow::{Workflow, to};
+    ///
+    /// let flow = Workflow::builder("triage")
+    ///     .state("new", |s| s.initial().tool("report", |t| t.success(to("sort").set("what", "args.text"))))
+    ///     .state("sort", |s| {
+    ///         s.sampling(500, |m| {
+    ///             m.user("Is this urgent? {{ctx.what}}")
+    ///                 .success(to("urgent").when("result.content.text.contains('yes')"))
+    ///                 .success("later")
+    ///                 .error("later")
+    ///         })
+    ///     })
+    ///     .state("urgent", |s| s.terminal())
+    ///     .state("later", |s| s.terminal())
+    ///     .build()?;
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn sampling(
+        mut self,
+        max_tokens: u32,
+        define: impl FnOnce(SamplingBuilder) -> SamplingBuilder,
+    ) -> Self {
+        let empty = SamplingBuilder {
+            sampling: DraftSampling {
+                messages: Vec::new(),
+                system: None,
+                max_tokens,
+                edges: Vec::new(),
+                place: Place::default(),
+            },
+        };
+        self.state.sampling = Some(define(empty).sampling);
+        self
+    }
+
     /// Makes a tool callable here.
     pub fn tool(
         self,
@@ -176,7 +279,7 @@ impl StateBuilder {
         self.bind(Kind::Tool, name, define)
     }
 
-    /// Makes a resource readable here.
+    /// Makes a resource readable here: one URI, or all that fit a template such as `order://{id}`.
     pub fn resource(
         self,
         uri: impl Into<String>,
@@ -202,12 +305,7 @@ impl StateBuilder {
         define: impl FnOnce(BindingBuilder) -> BindingBuilder,
     ) -> Self {
         let empty = BindingBuilder {
-            binding: DraftBinding {
-                artifact: Artifact::new(kind, name),
-                span: None,
-                edges: Vec::new(),
-                deadline: None,
-            },
+            binding: DraftBinding::new(Artifact::new(kind, name)),
         };
         self.state.bindings.push(define(empty).binding);
         self
@@ -247,19 +345,46 @@ impl BindingBuilder {
         self.on(Outcome::Unknown, target)
     }
 
+    /// When nobody knows what it did, the instance waits until an operator decides.
+    pub fn hold(mut self) -> Self {
+        self.binding.hold = true;
+        self
+    }
+
+    /// When nobody knows what it did, it can be run again.
+    pub fn idempotent(mut self) -> Self {
+        self.binding.idempotent = true;
+        self
+    }
+
     /// Where any outcome leads.
+    ///
+    /// Said more than once, the targets of one outcome are tried in this order; all but the last
+    /// need a [`when`](Target::when), and the last may have none.
     pub fn on(mut self, outcome: Outcome, target: impl Into<Target>) -> Self {
-        let Target {
-            to,
-            terminal,
-            effects,
-        } = target.into();
-        self.binding.edges.push(DraftEdge {
-            outcome,
-            to,
-            terminal,
-            effects,
-            span: None,
+        let target = target.into();
+        self.binding.edges.push(DraftEdge { outcome, target });
+        self
+    }
+
+    /// What must be true of a call before it runs: CEL over `args`, `ctx`, `principal`, `state`
+    /// and `visits`, or a function in [`rust`](crate::rust).
+    pub fn when(mut self, guard: impl Into<Expression>) -> Self {
+        self.binding.when = Some(guard.into());
+        self
+    }
+
+    /// What a person must agree to before it runs, within ten minutes. `{{args.amount}}` is
+    /// filled in.
+    pub fn approve(self, message: impl Into<String>) -> Self {
+        self.approve_within(message, APPROVAL_EXPIRES)
+    }
+
+    /// As [`approve`](Self::approve), with a time of its own.
+    pub fn approve_within(mut self, message: impl Into<String>, expires: Duration) -> Self {
+        self.binding.approval = Some(DraftApproval {
+            message: plain(message),
+            expires,
         });
         self
     }
@@ -268,6 +393,63 @@ impl BindingBuilder {
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.binding.deadline = Some(deadline);
         self
+    }
+}
+
+/// How long an approval is waited for unless somebody says otherwise.
+pub(crate) const APPROVAL_EXPIRES: Duration = Duration::from_secs(600);
+
+/// Collects what the client's model is asked. See [`StateBuilder::sampling`].
+#[derive(Clone, Debug)]
+#[must_use = "what is said of a question counts only if it is returned"]
+pub struct SamplingBuilder {
+    sampling: DraftSampling,
+}
+
+impl SamplingBuilder {
+    /// What the model is told about itself.
+    pub fn system(mut self, text: impl Into<String>) -> Self {
+        self.sampling.system = Some(plain(text));
+        self
+    }
+
+    /// What the person says. `{{ctx.order}}` is filled in.
+    pub fn user(self, text: impl Into<String>) -> Self {
+        self.message(Role::User, text)
+    }
+
+    /// What the model has said.
+    pub fn assistant(self, text: impl Into<String>) -> Self {
+        self.message(Role::Assistant, text)
+    }
+
+    fn message(mut self, role: Role, text: impl Into<String>) -> Self {
+        let text = plain(text);
+        self.sampling.messages.push(DraftMessage { role, text });
+        self
+    }
+
+    /// Where an answer leads. Left out: stay.
+    pub fn success(self, target: impl Into<Target>) -> Self {
+        self.on(Outcome::Success, target)
+    }
+
+    /// Where it leads when there is no answer. Left out: stay.
+    pub fn error(self, target: impl Into<Target>) -> Self {
+        self.on(Outcome::Error, target)
+    }
+
+    fn on(mut self, outcome: Outcome, target: impl Into<Target>) -> Self {
+        let target = target.into();
+        self.sampling.edges.push(DraftEdge { outcome, target });
+        self
+    }
+}
+
+fn plain(text: impl Into<String>) -> DraftText {
+    DraftText {
+        text: text.into(),
+        place: Place::default(),
     }
 }
 
@@ -286,11 +468,32 @@ pub struct Target {
     pub to: String,
     /// Taking the edge ends the workflow.
     pub terminal: bool,
+    /// What must be true for it to be taken; if it is not, the next one is tried.
+    pub when: Option<Expression>,
+    /// What the instance remembers from then on, by key.
+    pub set: Vec<(String, Expression)>,
     /// What the server does after the step, by name and in this order.
     pub effects: Vec<String>,
+    /// Where it stands.
+    pub place: Place,
 }
 
 impl Target {
+    /// Takes the edge only if this is true: CEL over `args`, `result`, `ctx`, `principal`,
+    /// `state` and `visits`, or a function in [`rust`](crate::rust).
+    #[must_use]
+    pub fn when(mut self, guard: impl Into<Expression>) -> Self {
+        self.when = Some(guard.into());
+        self
+    }
+
+    /// Remembers a value in the instance, where guards find it as `ctx.key`.
+    #[must_use]
+    pub fn set(mut self, key: impl Into<String>, value: impl Into<Expression>) -> Self {
+        self.set.push((key.into(), value.into()));
+        self
+    }
+
     /// Adds something for the server to do after the step.
     #[must_use]
     pub fn effect(mut self, name: impl Into<String>) -> Self {
@@ -298,9 +501,17 @@ impl Target {
         self
     }
 
-    /// Whether both lead to the same place, whatever happens on the way.
+    /// Whether both do the same but for their effects.
     pub(crate) fn leads_as(&self, other: &Self) -> bool {
-        self.to == other.to && self.terminal == other.terminal
+        let Self {
+            to,
+            terminal,
+            when,
+            set,
+            effects: _,
+            place: _,
+        } = self;
+        *to == other.to && *terminal == other.terminal && *when == other.when && *set == other.set
     }
 }
 
@@ -309,7 +520,10 @@ pub fn to(state: impl Into<String>) -> Target {
     Target {
         to: state.into(),
         terminal: false,
+        when: None,
+        set: Vec::new(),
         effects: Vec::new(),
+        place: Place::default(),
     }
 }
 
@@ -363,29 +577,22 @@ mod tests {
             .always_prompt("p")
             .always_everything()
             .into_draft();
-        let edge = |outcome, target: Target| DraftEdge {
-            outcome,
-            to: target.to,
-            terminal: target.terminal,
-            effects: target.effects,
-            span: None,
-        };
+        let edge = |outcome, target: Target| DraftEdge { outcome, target };
         let first = DraftState {
             name: "a".to_owned(),
-            span: None,
             initial: true,
             terminal: true,
             description: Some("both".to_owned()),
             bindings: vec![DraftBinding {
-                artifact: Artifact::new(Kind::Tool, "t"),
-                span: None,
                 edges: vec![
                     edge(Outcome::Success, to("b")),
                     edge(Outcome::Success, to("c")),
                     edge(Outcome::Error, end("d").effect("mail").effect("log")),
                 ],
                 deadline: Some(Duration::from_secs(3)),
+                ..DraftBinding::new(Artifact::new(Kind::Tool, "t"))
             }],
+            ..DraftState::default()
         };
         let second = DraftState {
             name: "a".to_owned(),
@@ -397,7 +604,7 @@ mod tests {
             states: vec![first, second],
             always: vec![DraftAlways {
                 artifact: Artifact::new(Kind::Prompt, "p"),
-                span: None,
+                place: Place::default(),
             }],
             always_everything: true,
             ..Draft::default()

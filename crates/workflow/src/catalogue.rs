@@ -1,7 +1,8 @@
 //! What a server has, for comparison with what its workflow names.
 
 use crate::{Artifact, Finding, Kind, Problem, intern::Symbols, nearest::Nearest};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::BTreeMap;
 
 /// The tools, resources and prompts of a server.
 ///
@@ -20,13 +21,26 @@ use std::collections::BTreeSet;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     shelves: [Shelf; 3],
+    /// What the names of tools and prompts begin with that are not known yet and will be there.
+    expected: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Shelf {
     closed: bool,
     /// Sorted, so that findings come in the same order whoever registered first.
-    names: BTreeSet<String>,
+    names: BTreeMap<String, About>,
+}
+
+/// What a server says of one of its artifacts. Most of it only tools have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct About {
+    /// The schema of its arguments.
+    pub input: Option<Value>,
+    /// The schema of its structured result.
+    pub output: Option<Value>,
+    /// What it changes may be lost.
+    pub destructive: bool,
 }
 
 impl Catalogue {
@@ -60,12 +74,43 @@ impl Catalogue {
 
     /// Adds an artifact.
     pub fn insert(&mut self, kind: Kind, name: impl Into<String>) {
-        self.shelves[kind.index()].names.insert(name.into());
+        self.describe(kind, name, About::default());
+    }
+
+    /// Adds an artifact of which more is known than its name.
+    pub fn describe(&mut self, kind: Kind, name: impl Into<String>, about: About) {
+        self.shelves[kind.index()].names.insert(name.into(), about);
+    }
+
+    /// Says that tools and prompts with names that begin so will be there, though nobody knows
+    /// them yet: those of a server that is not connected.
+    pub fn expect(&mut self, prefix: impl Into<String>) {
+        self.expected.push(prefix.into());
     }
 
     /// Whether the server has it.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
-        self.shelves[kind.index()].names.contains(name)
+        self.shelves[kind.index()].names.contains_key(name)
+    }
+
+    /// What is known of an artifact.
+    pub fn about(&self, artifact: &Artifact) -> Option<&About> {
+        self.shelves[artifact.kind.index()]
+            .names
+            .get(&artifact.name)
+    }
+
+    /// Whether it may be there, as far as anybody can tell.
+    fn may_have(&self, kind: Kind, name: &str) -> bool {
+        let expected = || match kind {
+            Kind::Tool | Kind::Prompt => {
+                let mut prefixes = self.expected.iter();
+                prefixes.any(|prefix| name.starts_with(prefix.as_str()))
+            }
+            // Upstream resources keep their URIs, so any may come.
+            Kind::Resource => !self.expected.is_empty(),
+        };
+        self.has(kind, name) || expected()
     }
 
     /// Whether nothing can join this kind.
@@ -75,7 +120,7 @@ impl Catalogue {
 
     /// The names of one kind, sorted.
     pub fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
-        self.shelves[kind.index()].names.iter().map(String::as_str)
+        self.shelves[kind.index()].names.keys().map(String::as_str)
     }
 }
 
@@ -89,7 +134,7 @@ pub(crate) fn compare(
     let mut findings = Vec::new();
     for symbol in symbols.iter() {
         let kind = symbol.kind;
-        if catalogue.has(kind, &symbol.name) {
+        if catalogue.may_have(kind, &symbol.name) {
             continue;
         }
         let artifact = Artifact::new(kind, &*symbol.name);

@@ -1,9 +1,13 @@
-//! Draws a workflow, as text for Mermaid and for Graphviz.
+//! Draws a workflow: as a picture of our own, and as text for Mermaid and for Graphviz.
 //!
 //! Every state and every binding is drawn, reachable or not. Names come from whoever wrote the
 //! file, so states are numbered and names appear only as escaped labels.
 
-use crate::{Artifact, Binding, Edge, Kind, Outcome, StateId, Workflow};
+use crate::{
+    Artifact, Binding, Cause, Edge, Kind, Outcome, Pass, Position, StateId, Workflow,
+    model::spelt,
+    svg::{self, Label, Picture, Style, To, TooLarge},
+};
 use std::{
     collections::HashMap,
     fmt::{self, Write},
@@ -59,6 +63,51 @@ pub fn dot(workflow: &Workflow, highlight: Option<StateId>) -> String {
     out
 }
 
+/// Draws a workflow as an SVG picture, with one state highlighted.
+///
+/// The initial state has a dot with an arrow, states in which the workflow ends a double border,
+/// and an edge that ends where others go on leads to a ring. Failures are dashed and time is
+/// dotted. The same workflow makes the same bytes everywhere.
+///
+/// # Errors
+///
+/// If there is more than a picture could show.
+///
+/// ```
+/// use interlock_workflow::{Workflow, end, svg};
+///
+/// let hello = Workflow::builder("hello")
+///     .state("new", |s| s.initial().tool("greet", |t| t.success(end("done"))))
+///     .build()?;
+/// let drawn = svg(&hello, hello.state_id("new"))?;
+/// assert!(drawn.starts_with("<svg "));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn svg(workflow: &Workflow, highlight: Option<StateId>) -> Result<String, TooLarge> {
+    let drawing = Drawing::of(workflow);
+    let nodes = workflow.states().map(|id| svg::Node {
+        name: workflow.state_name(id).to_owned(),
+        note: workflow.state(id).description().map(str::to_owned),
+        initial: id == workflow.initial().state,
+        end: drawing.is_end[id.index()],
+        here: highlight == Some(id),
+    });
+    let nodes = nodes.collect();
+    let lines = drawing.lines.into_iter().map(|line| svg::Line {
+        from: line.from.index(),
+        to: match line.to {
+            Tip::State(to) => To::Node(to.index()),
+            Tip::End => To::End,
+        },
+        labels: line.labels,
+    });
+    svg::svg(&Picture {
+        title: workflow.name().to_owned(),
+        nodes,
+        lines: lines.collect(),
+    })
+}
+
 fn draw_mermaid(
     out: &mut String,
     drawing: &Drawing<'_>,
@@ -77,7 +126,7 @@ fn draw_mermaid(
             Tip::State(to) => write!(out, "s{}", to.0)?,
             Tip::End => write!(out, "[*]")?,
         }
-        writeln!(out, " : {}", ForMermaid(&line.label))?;
+        writeln!(out, " : {}", ForMermaid(&line.label()))?;
     }
     for state in drawing.ends() {
         writeln!(out, "    s{} --> [*]", state.0)?;
@@ -116,7 +165,7 @@ fn draw_dot(out: &mut String, drawing: &Drawing<'_>, highlight: Option<StateId>)
             Tip::State(to) => write!(out, "s{}", to.0)?,
             Tip::End => write!(out, "end")?,
         }
-        writeln!(out, " [label=\"{}\"];", ForDot(&line.label))?;
+        writeln!(out, " [label=\"{}\"];", ForDot(&line.label()))?;
     }
     writeln!(out, "}}")
 }
@@ -129,11 +178,18 @@ struct Drawing<'a> {
     lines: Vec<Line>,
 }
 
-/// One line between two states, for all the symbols that lead from one to the other.
+/// One line between two states, for all that leads from one to the other.
 struct Line {
     from: StateId,
     to: Tip,
-    label: String,
+    labels: Vec<Label>,
+}
+
+impl Line {
+    fn label(&self) -> String {
+        let texts: Vec<_> = self.labels.iter().map(|label| &*label.text).collect();
+        texts.join(", ")
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -152,56 +208,89 @@ impl<'a> Drawing<'a> {
         };
         for state in workflow.states() {
             let mut places = HashMap::new();
+            for (_, edge) in workflow.edges_from(state) {
+                drawing.add(&mut places, edge);
+            }
             for binding in workflow.bindings(state) {
-                let mut drawn = false;
-                for (outcome, edge) in binding.written() {
-                    drawing.add(&mut places, binding, outcome, edge);
-                    drawn = true;
-                }
-                if !drawn {
-                    let edge = binding.edge(Outcome::Success);
-                    drawing.add(&mut places, binding, Outcome::Success, edge);
+                if is_silent(workflow, binding) {
+                    let label = label(binding.artifact(), Outcome::Success);
+                    drawing.put(&mut places, state, Tip::State(state), label, Style::Success);
                 }
             }
         }
         drawing
     }
 
-    fn add(
-        &mut self,
-        places: &mut HashMap<Tip, usize>,
-        binding: &Binding,
-        outcome: Outcome,
-        edge: Edge,
-    ) {
+    fn add(&mut self, places: &mut HashMap<Tip, usize>, edge: &Edge) {
         let to = if edge.terminal && !self.is_end[edge.to.index()] {
             Tip::End
         } else {
             Tip::State(edge.to)
         };
-        let Artifact { kind, name } = binding.artifact();
-        let mut text = match kind {
-            Kind::Tool => name.clone(),
-            Kind::Resource | Kind::Prompt => format!("{kind} {name}"),
+        let (mut text, style) = match &edge.cause {
+            Cause::Call { artifact, outcome } => (label(artifact, *outcome), style(*outcome)),
+            Cause::Time { after } => (format!("after {}", spelt(*after)), Style::Time),
+            Cause::Sampling {
+                outcome: Outcome::Success,
+            } => ("sampling".to_owned(), Style::Success),
+            Cause::Sampling { outcome } => (format!("sampling ({outcome})"), style(*outcome)),
         };
-        if outcome != Outcome::Success {
-            text += &format!(" ({outcome})");
-        }
-        if to == Tip::End && edge.to != binding.state() {
+        text += &self.conditions(edge);
+        if to == Tip::End && edge.to != edge.from {
             // Cut, for any number of labels can name the same state.
-            let state = self.workflow.state_name(edge.to).chars().take(60);
-            text += &format!(" (in {})", state.collect::<String>());
+            text += &format!(" (in {})", cut(self.workflow.state_name(edge.to)));
         }
+        self.put(places, edge.from, to, text, style);
+    }
+
+    /// What must be true, and who must agree, before the edge is taken.
+    fn conditions(&self, edge: &Edge) -> String {
+        let binding = match &edge.cause {
+            Cause::Call {
+                artifact,
+                outcome: Outcome::Success,
+            } => self.binding(edge.from, artifact),
+            Cause::Call { .. } | Cause::Time { .. } | Cause::Sampling { .. } => None,
+        };
+        let guards = [binding.and_then(Binding::when), edge.when.as_ref()];
+        let guards: Vec<_> = guards.iter().flatten().map(ToString::to_string).collect();
+        let mut told = String::new();
+        if !guards.is_empty() {
+            told += &format!(" [{}]", cut(&guards.join(" && ")));
+        }
+        if binding.is_some_and(|binding| binding.approval().is_some()) {
+            told += " (approval)";
+        }
+        told
+    }
+
+    fn binding(&self, state: StateId, Artifact { kind, name }: &Artifact) -> Option<&'a Binding> {
+        let at = Position {
+            state,
+            finished: false,
+        };
+        match self.workflow.admit(at, *kind, name) {
+            Ok(Pass::Bound(binding)) => Some(binding),
+            Ok(Pass::Always) | Err(_) => None,
+        }
+    }
+
+    fn put(
+        &mut self,
+        places: &mut HashMap<Tip, usize>,
+        from: StateId,
+        to: Tip,
+        text: String,
+        style: Style,
+    ) {
         let place = *places.entry(to).or_insert(self.lines.len());
+        let label = Label { text, style };
         match self.lines.get_mut(place) {
-            Some(line) => {
-                line.label += ", ";
-                line.label += &text;
-            }
+            Some(line) => line.labels.push(label),
             None => self.lines.push(Line {
-                from: binding.state(),
+                from,
                 to,
-                label: text,
+                labels: vec![label],
             }),
         }
     }
@@ -212,6 +301,41 @@ impl<'a> Drawing<'a> {
     }
 }
 
+/// Whether a binding leads nowhere and could be overlooked, though it can be called.
+fn is_silent(workflow: &Workflow, binding: &Binding) -> bool {
+    let mut outcomes = Outcome::ALL.into_iter();
+    outcomes.all(|outcome| workflow.alternatives(binding, outcome).next().is_none())
+}
+
+/// What a call is called.
+fn label(Artifact { kind, name }: &Artifact, outcome: Outcome) -> String {
+    let mut text = match kind {
+        Kind::Tool => name.clone(),
+        Kind::Resource | Kind::Prompt => format!("{kind} {name}"),
+    };
+    if outcome != Outcome::Success {
+        text += &format!(" ({outcome})");
+    }
+    text
+}
+
+fn style(outcome: Outcome) -> Style {
+    match outcome {
+        Outcome::Success => Style::Success,
+        Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => Style::Failure,
+    }
+}
+
+/// The beginning of a text that any number of labels can repeat.
+fn cut(text: &str) -> String {
+    const LONGEST: usize = 80;
+    let mut short: String = text.chars().take(LONGEST).collect();
+    if short.len() < text.len() {
+        short.push('…');
+    }
+    short
+}
+
 /// By state: whether it is marked as terminal or every edge that leads there is.
 fn ends(workflow: &Workflow) -> Vec<bool> {
     let mut ended = vec![false; workflow.states().len()];
@@ -219,14 +343,12 @@ fn ends(workflow: &Workflow) -> Vec<bool> {
     entered[workflow.initial().state.index()] = true;
     for state in workflow.states() {
         ended[state.index()] |= workflow.state(state).is_terminal();
-        for binding in workflow.bindings(state) {
-            for (_, edge) in binding.written() {
-                if edge.terminal {
-                    ended[edge.to.index()] = true;
-                } else {
-                    entered[edge.to.index()] = true;
-                }
-            }
+    }
+    for (_, edge) in workflow.edges() {
+        if edge.terminal {
+            ended[edge.to.index()] = true;
+        } else {
+            entered[edge.to.index()] = true;
         }
     }
     let both = ended.iter().zip(entered);

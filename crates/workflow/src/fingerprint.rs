@@ -1,7 +1,7 @@
 //! A number that is the same for the same automaton, anywhere.
 
-use crate::{Artifact, Finish, Outcome, Workflow, workflow::Binding};
-use std::fmt;
+use crate::{Artifact, Binding, Edge, Finish, Outcome, StateId, Workflow};
+use std::{fmt, ops::Range};
 
 /// A hash of a definition, by which a stored instance knows its own workflow again.
 ///
@@ -42,6 +42,7 @@ pub(crate) fn of(workflow: &Workflow) -> Fingerprint {
         for binding in bindings {
             put_binding(&mut hash, workflow, binding);
         }
+        put_state(&mut hash, workflow, state);
     }
 
     let mut always: Vec<_> = workflow
@@ -57,6 +58,10 @@ pub(crate) fn of(workflow: &Workflow) -> Fingerprint {
         hash.text(name);
     }
     hash.number(usize::from(workflow.always_everything()));
+    for key in &workflow.settings().keep {
+        hash.text("keep");
+        hash.text(key);
+    }
     Fingerprint(hash.0)
 }
 
@@ -65,9 +70,59 @@ fn put_binding(hash: &mut Fnv, workflow: &Workflow, binding: &Binding) {
     hash.text(&kind.to_string());
     hash.text(name);
     for outcome in Outcome::ALL {
-        let edge = binding.edge(outcome);
+        let edges = &binding.routes[outcome.index()].edges;
+        put_edges(hash, workflow, binding.state(), edges);
+    }
+    if let Some(guard) = binding.when() {
+        hash.text("when");
+        hash.text(&guard.to_string());
+    }
+    if binding.holds() {
+        hash.text("hold");
+    }
+}
+
+/// What a state has besides bindings. One that has nothing adds nothing.
+fn put_state(hash: &mut Fnv, workflow: &Workflow, id: StateId) {
+    let state = workflow.state(id);
+    if let Some(most) = state.max_visits() {
+        hash.text("max_visits");
+        hash.number(most as usize);
+    }
+    for timer in state.timers() {
+        hash.text("after");
+        hash.text(&timer.after().as_millis().to_string());
+        put_edges(hash, workflow, id, &timer.edges);
+    }
+    if let Some(sampling) = state.sampling() {
+        hash.text("sampling");
+        put_edges(hash, workflow, id, &sampling.success);
+        put_edges(hash, workflow, id, &sampling.error);
+    }
+}
+
+/// Where the last resort leads, and then, if there is more to it, all of it.
+fn put_edges(hash: &mut Fnv, workflow: &Workflow, from: StateId, range: &Range<usize>) {
+    let edges = workflow.edges.get(range.clone()).unwrap_or_default();
+    let (to, terminal) = edges.last().map_or((from, false), |e| (e.to, e.terminal));
+    hash.text(workflow.state_name(to));
+    hash.number(usize::from(terminal));
+    let is_plain = |edge: &Edge| edge.when.is_none() && edge.set.is_empty();
+    if edges.iter().all(is_plain) {
+        return;
+    }
+    hash.text("edges");
+    hash.number(edges.len());
+    for edge in edges {
         hash.text(workflow.state_name(edge.to));
         hash.number(usize::from(edge.terminal));
+        let guard = edge.when.as_ref().map(ToString::to_string);
+        hash.text(&guard.unwrap_or_default());
+        hash.number(edge.set.len());
+        for (key, rule) in &edge.set {
+            hash.text(key);
+            hash.text(&rule.to_string());
+        }
     }
 }
 
@@ -99,7 +154,7 @@ impl Fnv {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Builder, Settings, end};
+    use crate::{Builder, Settings, end, to};
     use std::time::Duration;
 
     fn two() -> Builder {
@@ -158,6 +213,7 @@ mod tests {
             finish: Finish::Stay,
             ..Settings::default()
         };
+        let again = |target| two().state("b", |s| s.tool("back", |t| t.error(target)));
         let variants = [
             print(two().settings(stay)),
             print(two().always_tool("search")),
@@ -166,6 +222,15 @@ mod tests {
             print(two().state("a", |s| s.tool("go", |t| t.error("b")))),
             print(two().state("b", |s| s.tool("stop", |t| t.success("b")))),
             print(two().state("c", |s| s)),
+            print(two().state("b", |s| s.max_visits(2))),
+            print(two().state("b", |s| s.max_visits(3))),
+            print(two().state("b", |s| s.after(Duration::from_secs(1), "a"))),
+            print(two().state("b", |s| s.after(Duration::from_secs(2), "a"))),
+            print(two().state("b", |s| s.tool("back", |t| t.when("visits == 1")))),
+            print(two().state("b", |s| s.tool("back", |t| t.hold()))),
+            print(again(to("b").set("x", "1"))),
+            print(again(to("b").set("x", "2"))),
+            print(two().state("b", |s| s.sampling(9, |m| m.user("?").success("a")))),
         ];
         for (n, variant) in variants.iter().enumerate() {
             assert_ne!(*variant, plain);

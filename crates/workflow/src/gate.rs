@@ -1,22 +1,67 @@
-//! Decides whether a call may run, and where its outcome leads.
+//! Decides whether a call may run, and where its end leads.
 //!
-//! Both take a lookup or two, however many states there are.
+//! Each takes a lookup or two and the guards that are asked, however many states there are.
 
 use crate::{
-    Artifact, Binding, Kind, Outcome, Position, StateId, Workflow, analysis::Hop, intern::Role,
+    Artifact, Binding, Cause, Edge, Kind, Outcome, Position, StateId, Workflow,
+    analysis::Hop,
+    guard::{Facts, Failed},
+    instance::{Held, Instance, MOST_MEMORY, weight},
+    intern::{EdgeId, Role, SymbolId},
     workflow::Visible,
 };
-use std::fmt;
+use serde_json::Value;
+use std::{fmt, ops::Range};
 
 /// How many edges a refusal looks at for the way to what was wanted. A caller can provoke any
 /// number of refusals, and a way that is harder to find would not help it anyway.
 const SEARCH: usize = 2_000;
 
+/// A call that somebody wants to make.
+#[derive(Clone, Copy, Debug)]
+pub struct Call<'a> {
+    /// What kind of thing is called.
+    pub kind: Kind,
+    /// Its name; for a resource, its URI.
+    pub name: &'a str,
+    /// Its arguments.
+    pub args: &'a Value,
+    /// Who calls; null if nobody said.
+    pub principal: &'a Value,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'a> {
+    /// In which way.
+    pub outcome: Outcome,
+    /// What it came to, if it came to its end.
+    pub result: Option<&'a Value>,
+    /// What it was called with.
+    pub args: &'a Value,
+    /// Who called; null if nobody said.
+    pub principal: &'a Value,
+}
+
+/// A call that ended so, of which nothing else is known.
+impl From<Outcome> for End<'static> {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            result: None,
+            args: &Value::Null,
+            principal: &Value::Null,
+        }
+    }
+}
+
 impl Workflow {
-    /// Whether an artifact may be called here.
+    /// Whether an artifact is bound here, whatever it would be called with.
+    ///
+    /// This is what lists show. [`judge`](Self::judge) asks the guards as well.
     ///
     /// ```
-    /// use interlock_workflow::{Kind, Outcome, Pass, Workflow};
+    /// use interlock_workflow::{Kind, Pass, Workflow};
     ///
     /// let refund = Workflow::builder("refund")
     ///     .state("new", |s| s.initial().tool("lookup_order", |t| t.success("found")))
@@ -29,10 +74,7 @@ impl Workflow {
     /// assert_eq!(refused.code(), 1081);
     /// assert_eq!(refused.to_string(), "tool \"refund\" is not allowed in state \"new\"");
     /// assert!(refused.allowed(Kind::Tool).eq(["lookup_order"]));
-    ///
-    /// let Ok(Pass::Bound(lookup)) = refund.admit(at, Kind::Tool, "lookup_order") else { panic!() };
-    /// let step = refund.step(at, lookup, Outcome::Success);
-    /// assert!(refund.admit(step.after, Kind::Tool, "refund").is_ok());
+    /// assert!(matches!(refund.admit(at, Kind::Tool, "lookup_order"), Ok(Pass::Bound(_))));
     /// # Ok::<(), interlock_workflow::Invalid>(())
     /// ```
     pub fn admit(&self, at: Position, kind: Kind, name: &str) -> Result<Pass<'_>, Refused<'_>> {
@@ -42,7 +84,7 @@ impl Workflow {
             at,
             wanted: Artifact::new(kind, name),
         };
-        let Some(symbol) = self.symbols.find(kind, name) else {
+        let Some(symbol) = self.symbol(at, kind, name) else {
             return if self.always_everything {
                 Ok(Pass::Always)
             } else if at.finished {
@@ -61,35 +103,286 @@ impl Workflow {
         }
     }
 
+    /// What a name means here: itself, or for a URI the template it fits, one of this state first.
+    pub(crate) fn symbol(&self, at: Position, kind: Kind, name: &str) -> Option<SymbolId> {
+        if let Some(symbol) = self.symbols.find(kind, name) {
+            return Some(symbol);
+        }
+        if kind != Kind::Resource {
+            return None;
+        }
+        let here = |symbol: &SymbolId| self.binding_ids.contains_key(&(at.state, *symbol));
+        let mut fitting = self.symbols.templates_for(name);
+        let first = fitting.next()?;
+        if here(&first) {
+            return Some(first);
+        }
+        Some(fitting.find(here).unwrap_or(first))
+    }
+
+    /// Whether a call may run: the state binds it, the instance is free to go on, and its guard
+    /// is true.
+    ///
+    /// ```
+    /// use interlock_workflow::{Call, End, Kind, Outcome, Pass, Workflow, to};
+    /// use serde_json::{Value, json};
+    ///
+    /// let refund = Workflow::builder("refund")
+    ///     .state("new", |s| {
+    ///         s.initial().tool("lookup", |t| t.success(to("found").set("order", "args.order")))
+    ///     })
+    ///     .state("found", |s| s.tool("refund", |t| t.when("args.order == ctx.order").success("paid")))
+    ///     .state("paid", |s| s.terminal())
+    ///     .build()?;
+    /// let call = |name, args| Call { kind: Kind::Tool, name, args, principal: &Value::Null };
+    ///
+    /// let mut instance = refund.start(0);
+    /// let args = json!({ "order": "A-1" });
+    /// let Ok(Pass::Bound(lookup)) = refund.judge(&instance, &call("lookup", &args)) else { panic!() };
+    /// let end = End { args: &args, ..End::from(Outcome::Success) };
+    /// let step = refund.step(&instance, lookup, &end);
+    /// instance.apply(&refund, &step, 0);
+    ///
+    /// assert!(refund.judge(&instance, &call("refund", &args)).is_ok());
+    /// let other = json!({ "order": "B-2" });
+    /// let refused = refund.judge(&instance, &call("refund", &other)).unwrap_err();
+    /// assert_eq!(refused.code(), 1082);
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn judge(&self, instance: &Instance, call: &Call<'_>) -> Result<Pass<'_>, Refused<'_>> {
+        let at = instance.position();
+        let binding = match self.admit(at, call.kind, call.name)? {
+            Pass::Always => return Ok(Pass::Always),
+            Pass::Bound(binding) => binding,
+        };
+        let refuse = |reason| Refused {
+            workflow: self,
+            reason,
+            at,
+            wanted: Artifact::new(call.kind, call.name),
+        };
+        if let Some(held) = instance.held() {
+            let artifact = held.artifact.clone();
+            return Err(refuse(Reason::Held { artifact }));
+        }
+        let visits = instance.visits(at.state);
+        let most = self.state(at.state).max_visits;
+        if let Some(most) = most.filter(|most| visits > *most) {
+            return Err(refuse(Reason::TooManyVisits { most }));
+        }
+        if let Some(guard) = &binding.when {
+            let facts = self.facts(instance, call.args, None, call.principal);
+            let failed = match guard.test(&facts) {
+                Ok(true) => return Ok(Pass::Bound(binding)),
+                Ok(false) => None,
+                Err(failed) => Some(failed),
+            };
+            let guard = guard.to_string();
+            return Err(refuse(Reason::Guard { guard, failed }));
+        }
+        Ok(Pass::Bound(binding))
+    }
+
     /// Whether the workflow names an artifact: in some state, or as always callable.
     pub fn is_bound(&self, kind: Kind, name: &str) -> bool {
-        self.symbols.find(kind, name).is_some()
+        self.symbol(self.initial(), kind, name).is_some()
     }
 
     /// Whether an artifact is callable in every state, so that no instance is needed to call it.
     pub fn is_always(&self, kind: Kind, name: &str) -> bool {
-        match self.symbols.find(kind, name) {
+        match self.symbol(self.initial(), kind, name) {
             Some(symbol) => self.symbols[symbol].role == Role::Always,
             None => self.always_everything,
         }
     }
 
-    /// Where an instance goes when a call ends.
+    /// Where an instance goes when a call ends. [`Instance::apply`] takes it there.
     ///
     /// A call that stays, stays where the instance is now, which is where it was admitted unless
     /// it ran beside others because it cannot [move](Binding::moves).
-    pub fn step<'a>(&'a self, at: Position, binding: &'a Binding, outcome: Outcome) -> Step<'a> {
-        let edge = binding.edge(outcome);
-        let stays = edge.stays(binding.state());
+    pub fn step<'a>(
+        &'a self,
+        instance: &Instance,
+        binding: &'a Binding,
+        end: &End<'_>,
+    ) -> Step<'a> {
+        if end.outcome == Outcome::Unknown && binding.hold {
+            return Step {
+                held: Some(Held {
+                    artifact: binding.artifact.clone(),
+                    args: end.args.clone(),
+                }),
+                ..Step::nowhere(instance)
+            };
+        }
+        let facts = self.facts(instance, end.args, end.result, end.principal);
+        let edges = &binding.routes[end.outcome.index()].edges;
+        self.choose(instance, edges, &facts)
+    }
+
+    /// Where an instance goes whose time in its state has come, if it has come. One that an
+    /// operator must decide about stays where it is.
+    pub fn expire(&self, instance: &Instance, now: u64) -> Option<Step<'_>> {
+        if instance.held().is_some() || instance.due().is_none_or(|due| now < due) {
+            return None;
+        }
+        let timer = self.state(instance.position().state).timers.first()?;
+        let facts = self.facts(instance, &Value::Null, None, &Value::Null);
+        Some(self.choose(instance, &timer.edges, &facts))
+    }
+
+    /// Where an instance goes when the client's model has answered, or has not.
+    ///
+    /// It is asked when a [`Step`] says so. `None` if the state asks nothing.
+    pub fn sampled(
+        &self,
+        instance: &Instance,
+        answer: Option<&Value>,
+        principal: &Value,
+    ) -> Option<Step<'_>> {
+        let sampling = self.state(instance.position().state).sampling.as_ref()?;
+        let edges = match answer {
+            Some(_) => &sampling.success,
+            None => &sampling.error,
+        };
+        let facts = self.facts(instance, &Value::Null, answer, principal);
+        Some(self.choose(instance, edges, &facts))
+    }
+
+    /// Where an instance that is held goes when an operator has found out how its call ended.
+    ///
+    /// `None` if it is not held, or if the operator knows no more than that it is unknown.
+    pub fn settle(&self, instance: &Instance, outcome: Outcome) -> Option<Step<'_>> {
+        let Held { artifact, args } = instance.held()?;
+        let at = instance.position();
+        match (outcome, self.admit(at, artifact.kind, &artifact.name)) {
+            (Outcome::Unknown, _) | (_, Ok(Pass::Always) | Err(_)) => None,
+            (outcome, Ok(Pass::Bound(binding))) => {
+                let end = End {
+                    outcome,
+                    result: None,
+                    args,
+                    principal: &Value::Null,
+                };
+                Some(self.step(instance, binding, &end))
+            }
+        }
+    }
+
+    /// Where an instance goes that takes this edge, whatever its guard says: for what plays a
+    /// path that assumes it.
+    pub fn take(&self, instance: &Instance, edge: EdgeId, end: &End<'_>) -> Step<'_> {
+        let facts = self.facts(instance, end.args, end.result, end.principal);
+        self.follow(instance, edge, self.edge(edge), &facts, Vec::new())
+    }
+
+    fn facts<'a>(
+        &'a self,
+        instance: &'a Instance,
+        args: &'a Value,
+        result: Option<&'a Value>,
+        principal: &'a Value,
+    ) -> Facts<'a> {
+        let state = instance.position().state;
+        Facts {
+            args,
+            result,
+            ctx: instance.memory(),
+            principal,
+            state: self.state_name(state),
+            visits: instance.visits(state),
+        }
+    }
+
+    /// Takes the first edge whose guard is true. A guard that fails counts as false, and is told.
+    fn choose(&self, instance: &Instance, edges: &Range<usize>, facts: &Facts<'_>) -> Step<'_> {
+        let mut faults = Vec::new();
+        for (id, edge) in self.numbered(edges.clone()) {
+            let taken = match edge.when.as_ref().map(|guard| guard.test(facts)) {
+                None | Some(Ok(true)) => true,
+                Some(Ok(false)) => false,
+                Some(Err(failed)) => {
+                    faults.push(Fault::Guard { edge: id, failed });
+                    false
+                }
+            };
+            if taken {
+                return self.follow(instance, id, edge, facts, faults);
+            }
+        }
+        Step {
+            faults,
+            ..Step::nowhere(instance)
+        }
+    }
+
+    fn follow<'a>(
+        &'a self,
+        instance: &Instance,
+        id: EdgeId,
+        edge: &'a Edge,
+        facts: &Facts<'_>,
+        mut faults: Vec<Fault>,
+    ) -> Step<'a> {
+        let set = remembered(instance, id, edge, facts, &mut faults);
+        let at = instance.position();
+        let stays = edge.stays();
+        let after = if stays { at } else { self.after(edge) };
+        let by_call = match edge.cause {
+            Cause::Call { .. } | Cause::Sampling { .. } => true,
+            Cause::Time { .. } => false,
+        };
+        let asks = self.state(after.state).sampling.is_some();
         Step {
             from: at.state,
             to: if stays { at.state } else { edge.to },
             terminal: edge.terminal,
-            taken: edge.written,
-            effects: binding.effects(outcome),
-            after: if stays { at } else { self.after(edge) },
+            taken: Some(id),
+            enters: !stays && !after.finished,
+            asks: !stays && !after.finished && by_call && asks,
+            set,
+            effects: &edge.effects,
+            held: None,
+            faults,
+            after,
         }
     }
+}
+
+/// Works out what the instance remembers, within its bounds.
+fn remembered<'a>(
+    instance: &Instance,
+    id: EdgeId,
+    edge: &'a Edge,
+    facts: &Facts<'_>,
+    faults: &mut Vec<Fault>,
+) -> Vec<(&'a str, Value)> {
+    if edge.set.is_empty() {
+        return Vec::new();
+    }
+    let mut room = MOST_MEMORY.saturating_sub(instance.memory_size());
+    let mut set = Vec::with_capacity(edge.set.len());
+    for (key, rule) in &edge.set {
+        let worked_out = rule.evaluate(facts).and_then(|value| {
+            let size = weight(key, &value);
+            match room.checked_sub(size) {
+                Some(left) => {
+                    room = left;
+                    Ok(value)
+                }
+                None => Err(Failed::TooLarge),
+            }
+        });
+        match worked_out {
+            Ok(value) => set.push((&**key, value)),
+            Err(failed) => faults.push(Fault::Set {
+                edge: id,
+                key: key.to_string(),
+                failed,
+            }),
+        }
+    }
+    set
 }
 
 /// Why a call may run.
@@ -101,8 +394,8 @@ pub enum Pass<'a> {
     Bound(&'a Binding),
 }
 
-/// What the end of a call does to an instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What the end of a call, the passing of time or an answer does to an instance.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Step<'a> {
     /// The state before.
     pub from: StateId,
@@ -110,21 +403,89 @@ pub struct Step<'a> {
     pub to: StateId,
     /// It ends the workflow.
     pub terminal: bool,
-    /// The outcome whose edge was taken; none if nobody wrote one, and the instance stays.
-    pub taken: Option<Outcome>,
+    /// The edge that was taken; none if nobody wrote one, and the instance stays.
+    pub taken: Option<EdgeId>,
+    /// It comes into a state, be it the initial one of a new run.
+    pub enters: bool,
+    /// The client's model is asked next, within the call that led here.
+    pub asks: bool,
+    /// What the instance remembers from now on, by key.
+    pub set: Vec<(&'a str, Value)>,
     /// What the server does next, by name and in this order.
     pub effects: &'a [String],
+    /// Nobody knows what the call did, and the instance waits for an operator.
+    pub held: Option<Held>,
+    /// What could not be worked out, for the journal.
+    pub faults: Vec<Fault>,
     /// Where the instance stands now: at `to`, or after an end where the workflow says.
     pub after: Position,
 }
 
+impl Step<'_> {
+    /// Nothing happens.
+    fn nowhere(instance: &Instance) -> Self {
+        let after = instance.position();
+        Self {
+            from: after.state,
+            to: after.state,
+            terminal: false,
+            taken: None,
+            enters: false,
+            asks: false,
+            set: Vec::new(),
+            effects: &[],
+            held: None,
+            faults: Vec::new(),
+            after,
+        }
+    }
+}
+
+/// Something that could not be worked out. It stands in nobody's way; the journal tells it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Fault {
+    /// A guard, which then counted as false.
+    Guard {
+        /// The edge it belongs to.
+        edge: EdgeId,
+        /// Why.
+        failed: Failed,
+    },
+    /// A value to remember, which then was not.
+    Set {
+        /// The edge it belongs to.
+        edge: EdgeId,
+        /// The key.
+        key: String,
+        /// Why.
+        failed: Failed,
+    },
+}
+
 /// Why a call may not run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
     /// The state does not bind it.
     NotInState,
     /// The instance is finished.
     Finished,
+    /// Nobody knows what a call did, and an operator must decide.
+    Held {
+        /// What was called.
+        artifact: Artifact,
+    },
+    /// The instance has come to this state too often.
+    TooManyVisits {
+        /// How often it may.
+        most: u32,
+    },
+    /// The guard is not true of this call.
+    Guard {
+        /// The guard.
+        guard: String,
+        /// Why it has no answer, if it has none.
+        failed: Option<Failed>,
+    },
 }
 
 /// A call that may not run, and what the caller could do instead.
@@ -138,14 +499,16 @@ pub struct Refused<'a> {
 
 impl<'a> Refused<'a> {
     /// Why it may not run.
-    pub fn reason(&self) -> Reason {
-        self.reason
+    pub fn reason(&self) -> &Reason {
+        &self.reason
     }
 
     /// The number of this refusal in the catalogue of refusals.
     pub fn code(&self) -> u16 {
         match self.reason {
             Reason::NotInState => 1081,
+            Reason::TooManyVisits { .. } | Reason::Guard { .. } => 1082,
+            Reason::Held { .. } => 1084,
             Reason::Finished => 1085,
         }
     }
@@ -175,13 +538,27 @@ impl<'a> Refused<'a> {
 impl fmt::Display for Refused<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (wanted, state) = (&self.wanted, self.state());
-        match self.reason {
+        match &self.reason {
             Reason::NotInState => write!(f, "{wanted} is not allowed in state {state:?}"),
-            Reason::Finished => {
-                write!(
-                    f,
-                    "{wanted} is not allowed: the workflow ended in state {state:?}"
-                )
+            Reason::Finished => write!(
+                f,
+                "{wanted} is not allowed: the workflow ended in state {state:?}"
+            ),
+            Reason::Held { artifact } => write!(
+                f,
+                "{wanted} is not allowed: nobody knows what {artifact} did, and an operator must \
+                 decide"
+            ),
+            Reason::TooManyVisits { most } => write!(
+                f,
+                "{wanted} is not allowed: state {state:?} may be visited {most} times"
+            ),
+            Reason::Guard { guard, failed } => {
+                write!(f, "{wanted} is not allowed with these arguments: {guard}")?;
+                match failed {
+                    None => f.write_str(" is not true"),
+                    Some(failed) => write!(f, " has no answer: {failed}"),
+                }
             }
         }
     }
@@ -201,174 +578,4 @@ impl fmt::Debug for Refused<'_> {
 impl std::error::Error for Refused<'_> {}
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Builder, Finish, Settings, end};
-
-    fn builder() -> Builder {
-        Workflow::builder("gate")
-            .state("a", |s| {
-                s.initial()
-                    .tool("go", |t| t.success("b").timeout("c"))
-                    .tool("look", |t| t.success("a"))
-            })
-            .state("b", |s| s.tool("fin", |t| t.success(end("c"))))
-            .state("c", |s| s.tool("back", |t| t.success("a")))
-            .always_tool("search")
-    }
-
-    fn flow() -> Workflow {
-        builder().build().unwrap()
-    }
-
-    fn staying() -> Workflow {
-        let settings = Settings {
-            finish: Finish::Stay,
-            ..Settings::default()
-        };
-        builder().settings(settings).build().unwrap()
-    }
-
-    fn at(flow: &Workflow, state: &str) -> Position {
-        Position {
-            state: flow.state_id(state).unwrap(),
-            finished: false,
-        }
-    }
-
-    #[track_caller]
-    fn bound<'a>(flow: &'a Workflow, at: Position, name: &str) -> &'a Binding {
-        match flow.admit(at, Kind::Tool, name).unwrap() {
-            Pass::Bound(binding) => binding,
-            Pass::Always => panic!("{name} is always callable"),
-        }
-    }
-
-    #[test]
-    fn only_the_state_that_binds_an_artifact_admits_it() {
-        let flow = flow();
-        let go = bound(&flow, flow.initial(), "go");
-        assert_eq!(go.artifact().name, "go");
-        let refused = flow.admit(at(&flow, "b"), Kind::Tool, "go").unwrap_err();
-        assert_eq!(refused.reason(), Reason::NotInState);
-        assert_eq!(refused.code(), 1081);
-        assert_eq!(refused.state(), "b");
-        assert_eq!(refused.wanted(), &Artifact::new(Kind::Tool, "go"));
-        assert!(refused.allowed(Kind::Tool).eq(["fin", "search"]));
-        let way = refused.path().unwrap();
-        assert_eq!(way[0].artifact.name, "fin");
-        assert_eq!(way[0].to, flow.initial().state);
-    }
-
-    #[test]
-    fn a_tool_and_a_prompt_of_one_name_are_two_things() {
-        let flow = flow();
-        assert!(flow.admit(flow.initial(), Kind::Prompt, "go").is_err());
-        assert!(!flow.is_bound(Kind::Prompt, "go"));
-        assert!(flow.is_bound(Kind::Tool, "go"));
-        assert!(flow.is_bound(Kind::Tool, "search"));
-    }
-
-    #[test]
-    fn what_is_always_callable_is_admitted_even_when_finished() {
-        let flow = flow();
-        let finished = Position {
-            finished: true,
-            ..flow.initial()
-        };
-        for at in [flow.initial(), at(&flow, "b"), finished] {
-            let pass = flow.admit(at, Kind::Tool, "search");
-            assert!(matches!(pass, Ok(Pass::Always)));
-        }
-    }
-
-    #[test]
-    fn everything_else_can_be_let_through_without_opening_what_is_bound() {
-        let flow = builder().always_everything().build().unwrap();
-        let pass = flow.admit(flow.initial(), Kind::Tool, "unheard_of");
-        assert!(matches!(pass, Ok(Pass::Always)));
-        assert!(flow.admit(flow.initial(), Kind::Tool, "fin").is_err());
-    }
-
-    #[test]
-    fn a_step_leads_where_the_outcome_says() {
-        let flow = flow();
-        let (start, go) = (flow.initial(), bound(&flow, flow.initial(), "go"));
-        let step = flow.step(start, go, Outcome::Success);
-        assert_eq!(step.from, start.state);
-        assert_eq!(step.after, at(&flow, "b"));
-        assert_eq!(step.taken, Some(Outcome::Success));
-        let late = flow.step(start, go, Outcome::Timeout);
-        assert_eq!(late.after, at(&flow, "c"));
-        for outcome in [Outcome::Error, Outcome::Cancelled, Outcome::Unknown] {
-            let step = flow.step(start, go, outcome);
-            assert_eq!((step.after, step.taken), (start, None));
-        }
-    }
-
-    #[test]
-    fn after_an_end_the_workflow_begins_again() {
-        let flow = flow();
-        let b = at(&flow, "b");
-        let step = flow.step(b, bound(&flow, b, "fin"), Outcome::Success);
-        assert!(step.terminal);
-        assert_eq!(step.to, at(&flow, "c").state);
-        assert_eq!(step.after, flow.initial());
-    }
-
-    #[test]
-    fn or_stays_finished_and_refuses_what_was_bound() {
-        let flow = staying();
-        let b = at(&flow, "b");
-        let step = flow.step(b, bound(&flow, b, "fin"), Outcome::Success);
-        assert!(step.after.finished);
-        assert_eq!(step.after.state, at(&flow, "c").state);
-        for name in ["back", "go", "unheard_of"] {
-            let refused = flow.admit(step.after, Kind::Tool, name).unwrap_err();
-            assert_eq!(refused.reason(), Reason::Finished);
-            assert_eq!(refused.code(), 1085);
-            assert_eq!(refused.path(), None);
-            assert!(refused.allowed(Kind::Tool).eq(["search"]));
-        }
-        let refused = flow.admit(step.after, Kind::Tool, "go").unwrap_err();
-        assert_eq!(
-            refused.to_string(),
-            "tool \"go\" is not allowed: the workflow ended in state \"c\""
-        );
-    }
-
-    #[test]
-    fn the_same_edge_can_be_an_ordinary_one_for_others() {
-        // c is entered by an end from b and by a timeout from a: only the first one finishes.
-        let flow = staying();
-        let go = bound(&flow, flow.initial(), "go");
-        let step = flow.step(flow.initial(), go, Outcome::Timeout);
-        assert!(!step.terminal && !step.after.finished);
-        assert!(flow.admit(step.after, Kind::Tool, "back").is_ok());
-    }
-
-    #[test]
-    fn a_call_that_cannot_move_does_not_pull_the_instance_back() {
-        let flow = flow();
-        let look = bound(&flow, flow.initial(), "look");
-        assert!(!look.moves());
-        let moved_meanwhile = at(&flow, "b");
-        let step = flow.step(moved_meanwhile, look, Outcome::Success);
-        assert_eq!(step.after, moved_meanwhile);
-        assert_eq!(
-            (step.from, step.to),
-            (moved_meanwhile.state, moved_meanwhile.state)
-        );
-    }
-
-    #[test]
-    fn a_refusal_is_debugged_without_its_workflow() {
-        let flow = flow();
-        let refused = flow.admit(flow.initial(), Kind::Tool, "fin").unwrap_err();
-        let told = format!("{refused:?}");
-        assert!(
-            told.contains("NotInState") && !told.contains("search"),
-            "{told}"
-        );
-    }
-}
+mod tests;

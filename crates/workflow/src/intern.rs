@@ -1,6 +1,6 @@
 //! Small numbers for states, artifacts and lists, so that the gate never compares names.
 
-use crate::{Artifact, Kind, Span, StateId};
+use crate::{Artifact, Kind, Span, StateId, uri_template};
 use std::{collections::HashMap, sync::Arc};
 
 /// One of the different lists that a [`Workflow`](crate::Workflow) can show.
@@ -67,6 +67,24 @@ impl StateId {
     }
 }
 
+/// One of the edges of a [`Workflow`](crate::Workflow).
+///
+/// It is an index: with another workflow it means another edge, or none at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EdgeId(u32);
+
+impl EdgeId {
+    pub(crate) fn at(index: usize) -> Self {
+        Self(narrow(index))
+    }
+
+    /// The number as a place in a table of as many places as there are
+    /// [`edges`](crate::Workflow::edges).
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One of the artifacts that a workflow names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SymbolId(u32);
@@ -92,6 +110,8 @@ pub(crate) enum Role {
 pub(crate) struct Symbols {
     all: Vec<Symbol>,
     ids: [HashMap<Arc<str>, SymbolId>; 3],
+    /// The resources that are templates.
+    templates: Vec<SymbolId>,
 }
 
 impl Symbols {
@@ -108,6 +128,9 @@ impl Symbols {
         let id = SymbolId(narrow(self.all.len()));
         let name: Arc<str> = artifact.name.as_str().into();
         self.ids[artifact.kind.index()].insert(name.clone(), id);
+        if artifact.kind == Kind::Resource && uri_template::is_template(&artifact.name) {
+            self.templates.push(id);
+        }
         self.all.push(Symbol {
             kind: artifact.kind,
             name,
@@ -119,6 +142,12 @@ impl Symbols {
 
     pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<SymbolId> {
         self.ids[kind.index()].get(name).copied()
+    }
+
+    /// The templates that a URI fits, in the order in which they are named first.
+    pub(crate) fn templates_for<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = SymbolId> + 'a {
+        let templates = self.templates.iter().copied();
+        templates.filter(move |id| uri_template::matches(&self[*id].name, uri))
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {

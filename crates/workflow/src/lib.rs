@@ -6,12 +6,13 @@
 //! warnings, each with a code and a place. A [`Workflow`] that exists is valid.
 //!
 //! A server then asks three questions, and none takes longer for a larger workflow:
-//! [`Workflow::visible`], what can be called here; [`Workflow::admit`], may this be called here;
-//! [`Workflow::step`], where does its outcome lead. The answers are values. Nothing here runs a
+//! [`Workflow::visible`], what can be called here; [`Workflow::judge`], may this be called here and
+//! so; [`Workflow::step`], where does its end lead. The answers are values. Nothing here runs a
 //! call, keeps an instance, reads a clock or waits.
 //!
 //! ```
-//! use interlock_workflow::{Kind, Outcome, Pass, Workflow};
+//! use interlock_workflow::{Call, End, Kind, Outcome, Pass, Workflow};
+//! use serde_json::Value::Null;
 //!
 //! let refund = Workflow::builder("refund")
 //!     .state("new", |s| s.initial().tool("lookup_order", |t| t.success("found")))
@@ -19,50 +20,79 @@
 //!     .state("paid", |s| s.terminal())
 //!     .build()?;
 //!
-//! let mut at = refund.initial();
-//! for tool in ["lookup_order", "refund"] {
-//!     if let Ok(Pass::Bound(binding)) = refund.admit(at, Kind::Tool, tool) {
-//!         at = refund.step(at, binding, Outcome::Success).after;
+//! let (now, mut instance) = (0, refund.start(0));
+//! for name in ["lookup_order", "refund"] {
+//!     let call = Call { kind: Kind::Tool, name, args: &Null, principal: &Null };
+//!     if let Ok(Pass::Bound(binding)) = refund.judge(&instance, &call) {
+//!         // The call runs here, and ends well.
+//!         let step = refund.step(&instance, binding, &End::from(Outcome::Success));
+//!         instance.apply(&refund, &step, now);
 //!     }
 //! }
-//! assert_eq!(at, refund.initial()); // paid, and ready for the next one
+//! assert_eq!(instance, refund.start(now)); // paid, and ready for the next one
 //! # Ok::<(), interlock_workflow::Invalid>(())
 //! ```
 //!
 //! | Module | Holds |
 //! |---|---|
 //! | `model` | the words: kinds, outcomes, artifacts, positions, settings |
-//! | `draft`, `builder`, `file` | what somebody wrote |
-//! | `validate`, `problem`, `catalogue`, `nearest` | what is wrong with it |
-//! | `workflow`, `intern`, `fingerprint` | what is valid, in small numbers |
-//! | `gate` | admission and steps |
-//! | `analysis`, `diagram` | questions about the whole graph, and pictures of it |
+//! | `draft`, `builder`, `expression`, `file` | what somebody wrote |
+//! | `validate`, `problem`, `spot`, `catalogue`, `samples`, `nearest` | what is wrong with it |
+//! | `workflow`, `parts`, `assemble`, `intern`, `fingerprint`, `definition` | what is valid, in small numbers |
+//! | `gate`, `instance`, `guard`, `template` | admission and steps |
+//! | `analysis`, `graph`, `paths`, `diagram`, `svg`, `xstate` | questions about the whole graph, and pictures of it |
 
 mod analysis;
+mod assemble;
 mod builder;
 mod catalogue;
+mod definition;
 mod diagram;
 mod draft;
+mod expression;
 pub mod file;
 mod fingerprint;
 mod gate;
+mod graph;
+mod guard;
+mod instance;
 mod intern;
 mod model;
 mod nearest;
+mod parts;
+mod paths;
 mod problem;
+mod samples;
+mod spot;
+mod svg;
+mod template;
+mod uri_template;
 mod validate;
 mod workflow;
+mod xstate;
 
-pub use analysis::Hop;
-pub use builder::{BindingBuilder, Builder, StateBuilder, Target, end, to};
-pub use catalogue::Catalogue;
-pub use diagram::{dot, mermaid};
-pub use draft::{Draft, DraftAlways, DraftBinding, DraftEdge, DraftState, Span, Targets};
+pub use analysis::{Difference, Hop, Leg};
+pub use builder::{BindingBuilder, Builder, SamplingBuilder, StateBuilder, Target, end, to};
+pub use catalogue::{About, Catalogue};
+pub use diagram::{dot, mermaid, svg};
+pub use draft::{
+    Draft, DraftAlways, DraftApproval, DraftBinding, DraftEdge, DraftMessage, DraftSampling,
+    DraftState, DraftText, DraftTimer, DraftVisits, Place, Role, Span, Targets,
+};
+pub use expression::{Expression, Rule, rust};
 pub use fingerprint::Fingerprint;
-pub use gate::{Pass, Reason, Refused, Step};
-pub use intern::ListId;
+pub use gate::{Call, End, Fault, Pass, Reason, Refused, Step};
+pub use guard::{Facts, Failed};
+pub use instance::{Held, Instance};
+pub use intern::{EdgeId, ListId};
 pub use model::{
     Artifact, Busy, Finish, Kind, Outcome, Position, Scope, Settings, StateId, Visibility,
 };
+pub use parts::{Approval, Binding, Cause, Edge, Message, Sampling, State, Timer};
+pub use paths::Coverage;
 pub use problem::{Finding, Invalid, Problem, Severity};
-pub use workflow::{Binding, Edge, State, Visible, Workflow};
+pub use spot::{Part, Spot};
+pub use svg::TooLarge;
+pub use template::Text;
+pub use workflow::{Visible, Workflow};
+pub use xstate::xstate;

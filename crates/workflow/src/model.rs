@@ -48,7 +48,7 @@ pub enum Outcome {
     /// The client took the call back, and the handler stopped and said so. A call that is taken
     /// back while it waits for its turn has no outcome: it never held the instance.
     Cancelled,
-    /// It was torn down, so what it did is not known.
+    /// It was torn down, or the process died while it ran, so what it did is not known.
     Unknown,
 }
 
@@ -134,6 +134,27 @@ pub struct Settings {
     pub finish: Finish,
     /// How long a tool may run unless it or its binding says otherwise.
     pub tool_timeout: Duration,
+    /// What of an instance's memory survives a restart, by key.
+    pub keep: Vec<String>,
+}
+
+impl Settings {
+    /// What really happens after a terminal edge: an instance behind a handle never begins again,
+    /// for its handle would then mean another run.
+    pub(crate) fn after_end(&self) -> Finish {
+        match self.scope {
+            Scope::Handle => Finish::Stay,
+            Scope::Session | Scope::Principal | Scope::Global => self.finish,
+        }
+    }
+
+    /// Where an instance begins again after an end, if it does.
+    pub(crate) fn restart(&self, initial: StateId) -> Option<StateId> {
+        match self.after_end() {
+            Finish::Restart => Some(initial),
+            Finish::Stay => None,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -144,6 +165,7 @@ impl Default for Settings {
             visibility: Visibility::Dynamic,
             finish: Finish::Restart,
             tool_timeout: Duration::from_secs(30),
+            keep: Vec::new(),
         }
     }
 }
@@ -153,6 +175,10 @@ impl Default for Settings {
 pub enum Scope {
     /// Each session, or the stdio process, has its own.
     Session,
+    /// Each opaque id that the server hands out has its own.
+    Handle,
+    /// Each authenticated subject has its own.
+    Principal,
     /// Everybody shares one.
     Global,
 }
@@ -182,4 +208,20 @@ pub enum Finish {
     Restart,
     /// The instance stays finished.
     Stay,
+}
+
+/// A duration as a file has it: in the largest unit in which it is a whole number.
+pub(crate) fn spelt(duration: Duration) -> String {
+    let whole = duration.as_millis();
+    let units = [
+        (86_400_000, "d"),
+        (3_600_000, "h"),
+        (60_000, "m"),
+        (1_000, "s"),
+    ];
+    let fits = units
+        .into_iter()
+        .find(|(unit, _)| whole >= *unit && whole.is_multiple_of(*unit));
+    let (unit, name) = fits.unwrap_or((1, "ms"));
+    format!("{}{name}", whole / unit)
 }

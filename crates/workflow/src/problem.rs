@@ -1,7 +1,7 @@
 //! What can be wrong with a workflow, said to the person who wrote it.
 
-use crate::{Artifact, Outcome, Span, Target};
-use std::{fmt, sync::Arc};
+use crate::{Artifact, Part, Span, Spot, Target};
+use std::{fmt, ops::Range, sync::Arc};
 
 /// Whether a finding stands in the way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -115,32 +115,100 @@ pub enum Problem {
         state: Arc<str>,
     },
     /// An edge leads to a state that the file does not define.
-    #[error("{outcome} of {artifact} in state {state:?} leads to {target:?}, which is not defined")]
+    #[error("{spot} leads to {target:?}, which is not defined")]
     UnknownTarget {
         /// Where the edge begins.
-        state: Arc<str>,
-        /// The artifact it belongs to.
-        artifact: Artifact,
-        /// The outcome that takes it.
-        outcome: Outcome,
+        spot: Spot,
         /// The name nobody defined.
         target: String,
         /// A state with a similar name.
         nearest: Option<String>,
     },
-    /// One symbol has two edges that differ.
-    #[error("{outcome} of {artifact} in state {state:?} leads to both {first} and {second}")]
+    /// One symbol has two edges that differ, and nothing says when to take which.
+    #[error("{spot} leads to both {first} and {second}")]
     TwoEdges {
         /// Where the edges begin.
-        state: Arc<str>,
-        /// The artifact they belong to.
-        artifact: Artifact,
-        /// The outcome that would have to take both.
-        outcome: Outcome,
+        spot: Spot,
         /// The target that was written first.
         first: Target,
         /// The one that differs from it.
         second: Target,
+    },
+    /// A guard stands behind an edge that is always taken.
+    #[error("{spot} never leads to {target}: an edge before it has no guard")]
+    NeverTaken {
+        /// Where the edges begin.
+        spot: Spot,
+        /// The edge that is never taken.
+        target: Target,
+    },
+    /// Every edge has a guard, so that none may be left to take.
+    #[error("{spot} leads nowhere if no guard is true")]
+    NoLastResort {
+        /// Where the edges begin.
+        spot: Spot,
+    },
+    /// A guard, a value or a text is not sound.
+    #[error("{}", expression_message(spot, part, message))]
+    Expression {
+        /// What it belongs to.
+        spot: Spot,
+        /// What it is.
+        part: Part,
+        /// What is wrong with it.
+        message: String,
+        /// What to do about it.
+        help: Option<String>,
+        /// Which bytes of it are meant, if that is known.
+        at: Option<Range<usize>>,
+        /// Whether it stands in the way.
+        severity: Severity,
+    },
+    /// Something looks at what no edge ever remembers.
+    #[error("{}", expression_message(spot, part, &format!("no edge sets `ctx.{key}`")))]
+    UnknownMemory {
+        /// What looks at it.
+        spot: Spot,
+        /// Which part of that.
+        part: Part,
+        /// The key.
+        key: Arc<str>,
+        /// A key that is set and has a similar name.
+        nearest: Option<String>,
+        /// Which bytes of the part are meant, if that is known.
+        at: Option<Range<usize>>,
+    },
+    /// A duration of nothing, or of more than a year.
+    #[error("{what} of {spot} must be between 1ms and 365d")]
+    BadDuration {
+        /// What has it.
+        spot: Spot,
+        /// What it is for.
+        what: &'static str,
+    },
+    /// A state that nobody may ever be in.
+    #[error("state {state:?} allows no visit at all")]
+    NoVisits {
+        /// Its name.
+        state: Arc<str>,
+    },
+    /// A question without a word.
+    #[error("sampling in state {state:?} asks nothing")]
+    NoMessages {
+        /// The state.
+        state: Arc<str>,
+    },
+    /// Handles travel in a tool's arguments, and only there.
+    #[error("{artifact} is bound, but instances are found by a handle, which only tools can carry")]
+    NoPlaceForHandle {
+        /// What is bound.
+        artifact: Artifact,
+    },
+    /// A tool has an argument of its own where the handle should go.
+    #[error("{artifact} already has an argument `workflow`, where the handle should go")]
+    HandleArgumentTaken {
+        /// What is bound.
+        artifact: Artifact,
     },
     /// One artifact is callable in every state without moving it, and bound in a state besides.
     #[error("{artifact} is always callable, yet a state binds it too")]
@@ -188,6 +256,38 @@ pub enum Problem {
         /// What is bound.
         artifact: Artifact,
     },
+    /// A timer that changes nothing: it leads where the instance is, or another is sooner.
+    #[error("{spot} never does anything")]
+    IdleTimer {
+        /// The timer.
+        spot: Spot,
+    },
+    /// States that ask the client's model one after the other, round and round.
+    #[error("sampling goes round in a circle from state {state:?}")]
+    EndlessSampling {
+        /// One of them.
+        state: Arc<str>,
+    },
+    /// Something is to survive a restart that nothing ever remembers.
+    #[error("`{key}` is to be kept, but no edge sets it")]
+    NeverSet {
+        /// The key.
+        key: String,
+        /// A key that is set and has a similar name.
+        nearest: Option<String>,
+    },
+    /// What may do harm is called without anybody being asked.
+    #[error("{spot} may destroy something, and nobody is asked")]
+    Unapproved {
+        /// What is bound.
+        spot: Spot,
+    },
+    /// A call that matters says nothing of what happens if nobody knows what it did.
+    #[error("{spot} does not say what happens when its outcome is unknown")]
+    UnknownUnsaid {
+        /// What is bound.
+        spot: Spot,
+    },
     /// The server has something that the workflow never lets anybody use.
     #[error("{artifact} is bound nowhere, so nobody can use it")]
     BoundNowhere {
@@ -215,6 +315,24 @@ impl Problem {
             Self::DuplicateState { .. } => "duplicate-state",
             Self::UnknownTarget { .. } => "unknown-target",
             Self::TwoEdges { .. } => "two-edges",
+            Self::NeverTaken { .. } => "never-taken",
+            Self::NoLastResort { .. } => "no-last-resort",
+            Self::Expression { part, .. } => match part {
+                Part::When => "bad-guard",
+                Part::Set { .. } => "bad-set",
+                Part::Text => "bad-text",
+            },
+            Self::UnknownMemory { .. } => "unknown-memory",
+            Self::BadDuration { .. } => "bad-duration",
+            Self::NoVisits { .. } => "no-visits",
+            Self::NoMessages { .. } => "no-messages",
+            Self::NoPlaceForHandle { .. } => "no-place-for-handle",
+            Self::HandleArgumentTaken { .. } => "handle-argument-taken",
+            Self::IdleTimer { .. } => "idle-timer",
+            Self::EndlessSampling { .. } => "endless-sampling",
+            Self::NeverSet { .. } => "never-set",
+            Self::Unapproved { .. } => "unapproved",
+            Self::UnknownUnsaid { .. } => "unknown-unsaid",
             Self::BoundAndAlways { .. } => "bound-and-always",
             Self::UnknownArtifact { .. } => "unknown-artifact",
             Self::NoReachableEnd { .. } => "no-reachable-end",
@@ -230,6 +348,7 @@ impl Problem {
     /// Whether it stands in the way.
     pub fn severity(&self) -> Severity {
         match self {
+            Self::Expression { severity, .. } => *severity,
             Self::File { .. }
             | Self::NoStates
             | Self::NoInitialState
@@ -237,6 +356,14 @@ impl Problem {
             | Self::DuplicateState { .. }
             | Self::UnknownTarget { .. }
             | Self::TwoEdges { .. }
+            | Self::NeverTaken { .. }
+            | Self::NoLastResort { .. }
+            | Self::UnknownMemory { .. }
+            | Self::BadDuration { .. }
+            | Self::NoVisits { .. }
+            | Self::NoMessages { .. }
+            | Self::NoPlaceForHandle { .. }
+            | Self::HandleArgumentTaken { .. }
             | Self::BoundAndAlways { .. }
             | Self::UnknownArtifact { .. }
             | Self::NoReachableEnd { .. } => Severity::Error,
@@ -244,16 +371,39 @@ impl Problem {
             | Self::Trap { .. }
             | Self::BindingsAfterEnd { .. }
             | Self::NoOutcome { .. }
+            | Self::IdleTimer { .. }
+            | Self::EndlessSampling { .. }
+            | Self::NeverSet { .. }
+            | Self::Unapproved { .. }
+            | Self::UnknownUnsaid { .. }
             | Self::BoundNowhere { .. }
             | Self::NotThereYet { .. } => Severity::Warning,
         }
     }
 
+    /// Which bytes of a guard, value or text it is about, if that is known.
+    pub(crate) fn at(&self) -> Option<&Range<usize>> {
+        let (Self::Expression { at, .. } | Self::UnknownMemory { at, .. }) = self else {
+            return None;
+        };
+        at.as_ref()
+    }
+
     /// What to do about it, where that is not plain from the message.
     pub fn help(&self) -> Option<String> {
         let text = match self {
-            Self::File { help, .. } => return help.clone(),
-            Self::UnknownTarget { nearest, .. }
+            Self::File { help, .. } | Self::Expression { help, .. } => return help.clone(),
+            Self::UnknownMemory { nearest, key, .. } => {
+                return Some(match nearest {
+                    Some(key) => format!("did you mean `ctx.{key}`?"),
+                    None => format!("remember it first: `set: {{ {key}: … }}` on an edge before"),
+                });
+            }
+            Self::UnknownArtifact { nearest: None, .. } => {
+                "declare it, or take it out of the workflow"
+            }
+            Self::NeverSet { nearest, .. }
+            | Self::UnknownTarget { nearest, .. }
             | Self::UnknownArtifact { nearest, .. }
             | Self::NotThereYet { nearest, .. } => {
                 return nearest
@@ -264,7 +414,26 @@ impl Problem {
             Self::NoStates => "define a state, or make everything callable always",
             Self::NoInitialState => "mark the state in which instances start as initial",
             Self::SeveralInitialStates { .. } => "leave the mark on one of them",
-            Self::TwoEdges { .. } => "a symbol leads to one state: remove one of the two",
+            Self::TwoEdges { .. } => {
+                "remove one of the two, or say with `when` when the first is taken"
+            }
+            Self::NeverTaken { .. } => "put the edge without `when` last",
+            Self::NoLastResort { .. } => "add an edge without `when` at the end",
+            Self::BadDuration { .. } => "write a duration such as 250ms, 10s, 5m, 2h or 1d",
+            Self::NoVisits { .. } => "allow at least one, or remove the state",
+            Self::NoMessages { .. } => "give it a message",
+            Self::NoPlaceForHandle { .. } => {
+                "bind tools only, or choose the scope `principal` or `global`"
+            }
+            Self::HandleArgumentTaken { .. } => {
+                "rename the argument, or choose another scope than `handle`"
+            }
+            Self::IdleTimer { .. } => "lead it to another state, or remove it",
+            Self::EndlessSampling { .. } => "let one of them lead to a state without sampling",
+            Self::Unapproved { .. } => "give it `approve` with a question for a person",
+            Self::UnknownUnsaid { .. } => {
+                "say `unknown: hold`, lead `unknown` somewhere, or mark it `idempotent: true`"
+            }
             Self::BoundAndAlways { .. } => {
                 "what is always callable never moves the workflow: remove one of the two"
             }
@@ -281,6 +450,15 @@ impl Problem {
     }
 }
 
+/// The message, and whose guard, value or text it is about.
+fn expression_message(spot: &Spot, part: &Part, message: &str) -> String {
+    match part {
+        Part::When => format!("the guard of {spot} is wrong: {message}"),
+        Part::Set { key } => format!("the value of `{key}` for {spot} is wrong: {message}"),
+        Part::Text => format!("the text of {spot} is wrong: {message}"),
+    }
+}
+
 fn quoted(names: &[Arc<str>]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("{name:?}")).collect();
     names.join(", ")
@@ -289,11 +467,28 @@ fn quoted(names: &[Arc<str>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Kind, end, to};
+    use crate::{Kind, Outcome, end, to};
+    use std::time::Duration;
 
     fn all() -> Vec<Problem> {
         let state: Arc<str> = "s".into();
         let artifact = Artifact::new(Kind::Tool, "t");
+        let spot = Spot::Call {
+            state: state.clone(),
+            artifact: artifact.clone(),
+            outcome: Outcome::Timeout,
+        };
+        let expression = |part| Problem::Expression {
+            spot: Spot::Timer {
+                state: "s".into(),
+                after: Duration::from_secs(90),
+            },
+            part,
+            message: "there is no `arg`".to_owned(),
+            help: Some("did you mean `args`?".to_owned()),
+            at: Some(0..3),
+            severity: Severity::Error,
+        };
         let nearest = Some("near".to_owned());
         vec![
             Problem::File {
@@ -310,19 +505,58 @@ mod tests {
                 state: state.clone(),
             },
             Problem::UnknownTarget {
-                state: state.clone(),
-                artifact: artifact.clone(),
-                outcome: Outcome::Timeout,
+                spot: spot.clone(),
                 target: "x".to_owned(),
                 nearest: nearest.clone(),
             },
             Problem::TwoEdges {
-                state: state.clone(),
-                artifact: artifact.clone(),
-                outcome: Outcome::Unknown,
+                spot: spot.clone(),
                 first: to("x"),
                 second: end("y"),
             },
+            Problem::NeverTaken {
+                spot: spot.clone(),
+                target: to("x"),
+            },
+            Problem::NoLastResort { spot: spot.clone() },
+            expression(Part::When),
+            expression(Part::Set {
+                key: "k".to_owned(),
+            }),
+            expression(Part::Text),
+            Problem::UnknownMemory {
+                spot: spot.clone(),
+                part: Part::When,
+                key: "k".into(),
+                nearest: None,
+                at: None,
+            },
+            Problem::BadDuration {
+                spot: spot.clone(),
+                what: "the deadline",
+            },
+            Problem::NoVisits {
+                state: state.clone(),
+            },
+            Problem::NoMessages {
+                state: state.clone(),
+            },
+            Problem::NoPlaceForHandle {
+                artifact: artifact.clone(),
+            },
+            Problem::HandleArgumentTaken {
+                artifact: artifact.clone(),
+            },
+            Problem::IdleTimer { spot: spot.clone() },
+            Problem::EndlessSampling {
+                state: state.clone(),
+            },
+            Problem::NeverSet {
+                key: "k".to_owned(),
+                nearest: nearest.clone(),
+            },
+            Problem::Unapproved { spot: spot.clone() },
+            Problem::UnknownUnsaid { spot },
             Problem::BoundAndAlways {
                 artifact: artifact.clone(),
             },
@@ -367,7 +601,10 @@ mod tests {
         for problem in all() {
             for text in [Some(problem.to_string()), problem.help()] {
                 let Some(text) = text else { continue };
-                assert!(text.starts_with(char::is_lowercase), "{text}");
+                assert!(
+                    text.starts_with(|c: char| c.is_lowercase() || c == '`'),
+                    "{text}"
+                );
                 assert!(!text.ends_with('.'), "{text}");
             }
         }

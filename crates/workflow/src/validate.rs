@@ -1,22 +1,33 @@
 //! Judges a draft: every problem at once, and nothing is pruned.
 
+mod expressions;
+mod graph;
+#[cfg(test)]
+mod tests;
+
 use crate::{
-    Artifact, Catalogue, Draft, DraftAlways, DraftBinding, DraftEdge, DraftState, Finding, Invalid,
-    Problem, Severity, Span, StateId, Target, Targets, Workflow,
-    analysis::{Arrow, Graph},
+    Approval, Artifact, Catalogue, Draft, DraftAlways, DraftBinding, DraftEdge, DraftSampling,
+    DraftState, DraftTimer, Finding, Invalid, Kind, Message, Outcome, Place, Problem, Rule, Scope,
+    Settings, Severity, Spot, StateId, Target, Targets, Workflow,
+    assemble::Parts,
     catalogue,
+    graph::Arrow,
     intern::{Role, SymbolId, Symbols},
     nearest::Nearest,
-    workflow::Parts,
+    template::Text,
 };
+use expressions::Mention;
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::{HashMap, HashSet, hash_map::Entry},
     sync::Arc,
     time::Duration,
 };
 
 /// The one state of a workflow that has none of its own and lets everything through.
 const NOTHING_GATED: &str = "open";
+
+/// The longest time that anything here waits.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 impl Draft {
     /// Judges the draft, together with what the server has if that is known.
@@ -47,50 +58,71 @@ impl Draft {
         for state in self.states {
             judge.state(state);
         }
-        judge.bindings();
+        judge.insides();
         judge.always(self.always);
+        judge.memory(&self.settings);
+        judge.handles(&self.settings);
         let initial = judge.only_initial();
         if !nothing_gated {
-            judge.walk();
-        }
-        if let Some(catalogue) = catalogue {
-            let compared = catalogue::compare(&judge.symbols, self.always_everything, catalogue);
-            judge.findings.extend(compared);
+            judge.walk(&self.settings);
         }
 
-        let findings = judge.findings;
         let stands_in_the_way = |finding: &Finding| finding.severity() == Severity::Error;
-        match initial {
-            Some(initial) if !findings.iter().any(stands_in_the_way) => {
-                Ok(Workflow::assemble(Parts {
-                    name: self.name,
-                    description: self.description,
-                    settings: self.settings,
-                    initial,
-                    states: judge.states,
-                    state_ids: judge.ids,
-                    symbols: judge.symbols,
-                    always: judge.always,
-                    always_everything: self.always_everything,
-                    warnings: findings,
-                }))
+        let Some(initial) = initial.filter(|_| !judge.findings.iter().any(stands_in_the_way))
+        else {
+            let mut findings = judge.findings;
+            if let Some(catalogue) = catalogue {
+                let everything = self.always_everything;
+                findings.extend(catalogue::compare(&judge.symbols, everything, catalogue));
             }
-            Some(_) | None => Err(Invalid { findings }),
+            return Err(Invalid { findings });
+        };
+        let mut workflow = Workflow::assemble(Parts {
+            name: self.name,
+            description: self.description,
+            settings: self.settings,
+            initial,
+            states: judge.states,
+            state_ids: judge.ids,
+            symbols: judge.symbols,
+            always: judge.always,
+            always_everything: self.always_everything,
+            warnings: judge.findings,
+        });
+        if let Some(catalogue) = catalogue {
+            let findings = workflow.check(catalogue);
+            workflow.warnings.extend(findings);
         }
+        if workflow.warnings.iter().any(stands_in_the_way) {
+            let findings = workflow.warnings;
+            return Err(Invalid { findings });
+        }
+        Ok(workflow)
     }
 }
 
 /// A state, all that was written about it taken together.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Judged {
     pub(crate) name: Arc<str>,
     pub(crate) initial: bool,
     pub(crate) terminal: bool,
     pub(crate) description: Option<String>,
+    pub(crate) instructions: Option<Text>,
+    pub(crate) max_visits: Option<u32>,
     pub(crate) bindings: Vec<JudgedBinding>,
-    span: Option<Span>,
-    /// Its bindings as written, until they are judged.
-    written: Vec<DraftBinding>,
+    pub(crate) timers: Vec<JudgedTimer>,
+    pub(crate) sampling: Option<JudgedSampling>,
+    place: Place,
+    written: Written,
+}
+
+/// What stands in a state, until it is judged.
+#[derive(Debug, Default)]
+struct Written {
+    bindings: Vec<DraftBinding>,
+    timers: Vec<DraftTimer>,
+    sampling: Option<DraftSampling>,
 }
 
 /// A binding, all that was written about it taken together.
@@ -98,10 +130,32 @@ pub(crate) struct Judged {
 pub(crate) struct JudgedBinding {
     pub(crate) symbol: SymbolId,
     pub(crate) artifact: Artifact,
+    pub(crate) when: Option<Rule>,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) hold: bool,
+    pub(crate) idempotent: bool,
     pub(crate) deadline: Option<Duration>,
     /// In the order of `Outcome::ALL`.
-    pub(crate) edges: [Option<JudgedEdge>; 5],
-    span: Option<Span>,
+    pub(crate) edges: [Vec<JudgedEdge>; 5],
+    pub(crate) place: Place,
+}
+
+/// A timer with its targets looked up.
+#[derive(Debug)]
+pub(crate) struct JudgedTimer {
+    pub(crate) after: Duration,
+    pub(crate) edges: Vec<JudgedEdge>,
+    place: Place,
+}
+
+/// A question to the client's model with its targets looked up.
+#[derive(Debug)]
+pub(crate) struct JudgedSampling {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) system: Option<Text>,
+    pub(crate) max_tokens: u32,
+    pub(crate) success: Vec<JudgedEdge>,
+    pub(crate) error: Vec<JudgedEdge>,
 }
 
 /// An edge with its target looked up.
@@ -111,6 +165,10 @@ pub(crate) struct JudgedEdge {
     pub(crate) to: Option<StateId>,
     /// As written, but terminal also where the state it leads to is.
     pub(crate) target: Target,
+    /// Nothing also where the guard is not sound.
+    pub(crate) when: Option<Rule>,
+    /// Without the values that are not sound.
+    pub(crate) set: Vec<(Arc<str>, Rule)>,
 }
 
 /// Takes the parts of a draft together and notes what is wrong with them.
@@ -122,6 +180,10 @@ struct Judge {
     always: [Vec<SymbolId>; 3],
     /// Every edge that was written, both of two that differ included.
     arrows: Vec<Arrow>,
+    /// The keys of the memory that some edge sets.
+    set: HashSet<Arc<str>>,
+    /// The keys of the memory that something looks at.
+    mentioned: Vec<Mention>,
     nearest: Nearest,
     findings: Vec<Finding>,
 }
@@ -135,17 +197,24 @@ impl Judge {
             symbols: Symbols::default(),
             always: Default::default(),
             arrows: Vec::new(),
+            set: HashSet::new(),
+            mentioned: Vec::new(),
             nearest: Nearest::new(),
             findings: Vec::new(),
         }
     }
 
-    fn find(&mut self, span: Option<Span>, problem: Problem) {
+    fn find(&mut self, place: Place, problem: Problem) {
+        let span = place.0;
         self.findings.push(Finding { problem, span });
     }
 
+    fn name(&self, state: StateId) -> Arc<str> {
+        self.states[state.index()].name.clone()
+    }
+
     /// The state of this name, which is added if it is new.
-    fn intern(&mut self, name: &str, span: Option<Span>) -> StateId {
+    fn intern(&mut self, name: &str, place: Place) -> StateId {
         if let Some(&id) = self.ids.get(name) {
             return id;
         }
@@ -154,154 +223,362 @@ impl Judge {
         self.ids.insert(name.clone(), id);
         self.states.push(Judged {
             name,
-            initial: false,
-            terminal: false,
-            description: None,
-            bindings: Vec::new(),
-            span,
-            written: Vec::new(),
+            place,
+            ..Judged::default()
         });
         id
     }
 
     fn state(&mut self, draft: DraftState) {
         let known = self.states.len();
-        let id = self.intern(&draft.name, draft.span);
+        let id = self.intern(&draft.name, draft.place);
         if id.index() < known && self.targets == Targets::Closed {
-            let state = self.states[id.index()].name.clone();
-            self.find(draft.span, Problem::DuplicateState { state });
+            let state = self.name(id);
+            self.find(draft.place, Problem::DuplicateState { state });
         }
+        if let Some(visits) = draft.max_visits.filter(|visits| visits.most == 0) {
+            let state = self.name(id);
+            self.find(visits.place, Problem::NoVisits { state });
+        }
+        let spot = Spot::State {
+            state: self.name(id),
+        };
+        let instructions = draft
+            .instructions
+            .map(|text| self.text(&spot, &text, expressions::IN_STATE));
         let state = &mut self.states[id.index()];
         state.initial |= draft.initial;
         state.terminal |= draft.terminal;
         state.description = draft.description.or(state.description.take());
-        state.written.extend(draft.bindings);
+        state.instructions = instructions.or(state.instructions.take());
+        state.max_visits = draft.max_visits.map(|v| v.most).or(state.max_visits);
+        state.written.bindings.extend(draft.bindings);
+        state.written.timers.extend(draft.timers);
+        state.written.sampling = draft.sampling.or(state.written.sampling.take());
     }
 
-    /// Judges the bindings of all states. Targets that become states have none, so those that
-    /// are added on the way need no visit.
-    fn bindings(&mut self) {
+    /// Judges what stands in the states. Targets that become states have nothing in them, so
+    /// those that are added on the way need no visit.
+    fn insides(&mut self) {
         for at in 0..self.states.len() {
+            let state = StateId::at(at);
             let written = std::mem::take(&mut self.states[at].written);
-            let mut bindings: Vec<JudgedBinding> = Vec::with_capacity(written.len());
-            let mut places = HashMap::new();
-            for draft in written {
-                let symbol = self
-                    .symbols
-                    .intern(&draft.artifact, draft.span, Role::Bound);
-                let place = match places.entry(symbol) {
-                    Entry::Occupied(entry) => *entry.get(),
-                    Entry::Vacant(entry) => {
-                        bindings.push(JudgedBinding {
-                            symbol,
-                            artifact: draft.artifact,
-                            deadline: None,
-                            edges: Default::default(),
-                            span: draft.span,
-                        });
-                        *entry.insert(bindings.len() - 1)
-                    }
-                };
-                let binding = &mut bindings[place];
-                binding.deadline = draft.deadline.or(binding.deadline);
-                for edge in draft.edges {
-                    self.edge(StateId::at(at), binding, edge);
-                }
-            }
-            for binding in &bindings {
-                if binding.edges.iter().all(Option::is_none) {
-                    let state = self.states[at].name.clone();
-                    let artifact = binding.artifact.clone();
-                    self.find(binding.span, Problem::NoOutcome { state, artifact });
-                }
-            }
-            self.states[at].bindings = bindings;
+            self.states[at].bindings = self.bindings(state, written.bindings);
+            self.states[at].timers = self.timers(state, written.timers);
+            self.states[at].sampling = written
+                .sampling
+                .map(|sampling| self.sampling(state, sampling));
         }
     }
 
-    fn edge(&mut self, from: StateId, binding: &mut JudgedBinding, draft: DraftEdge) {
+    fn bindings(&mut self, state: StateId, written: Vec<DraftBinding>) -> Vec<JudgedBinding> {
+        let mut bindings: Vec<JudgedBinding> = Vec::with_capacity(written.len());
+        let mut places = HashMap::new();
+        for draft in written {
+            let span = draft.place.0;
+            let symbol = self.symbols.intern(&draft.artifact, span, Role::Bound);
+            let at = match places.entry(symbol) {
+                Entry::Occupied(entry) => *entry.get(),
+                Entry::Vacant(entry) => {
+                    bindings.push(JudgedBinding {
+                        symbol,
+                        artifact: draft.artifact.clone(),
+                        when: None,
+                        approval: None,
+                        hold: false,
+                        idempotent: false,
+                        deadline: None,
+                        edges: Default::default(),
+                        place: draft.place,
+                    });
+                    *entry.insert(bindings.len() - 1)
+                }
+            };
+            self.binding(state, &mut bindings[at], draft);
+        }
+        for binding in &bindings {
+            self.whole_binding(state, binding);
+        }
+        bindings
+    }
+
+    fn binding(&mut self, state: StateId, binding: &mut JudgedBinding, draft: DraftBinding) {
+        let spot = Spot::Binding {
+            state: self.name(state),
+            artifact: draft.artifact,
+        };
+        if let Some(deadline) = draft.deadline {
+            self.duration(&spot, "the deadline", deadline, draft.place);
+        }
+        if let Some(when) = &draft.when {
+            binding.when = self.guard(&spot, when, expressions::BEFORE_CALL);
+        }
+        if let Some(approval) = draft.approval {
+            let place = approval.message.place;
+            self.duration(&spot, "the approval's time", approval.expires, place);
+            binding.approval = Some(Approval {
+                message: self.text(&spot, &approval.message, expressions::BEFORE_CALL),
+                expires: approval.expires,
+            });
+        }
+        binding.hold |= draft.hold;
+        binding.idempotent |= draft.idempotent;
+        binding.deadline = draft.deadline.or(binding.deadline);
+        let void = |edge: &DraftEdge| draft.hold && edge.outcome == Outcome::Unknown;
+        for DraftEdge { outcome, target } in draft.edges.into_iter().filter(|edge| !void(edge)) {
+            let spot = Spot::Call {
+                state: self.name(state),
+                artifact: binding.artifact.clone(),
+                outcome,
+            };
+            let allowed = expressions::after_call(outcome);
+            let edges = &mut binding.edges[outcome.index()];
+            self.edge(state, edges, &spot, target, allowed, Via::Call);
+        }
+    }
+
+    /// What can be said of a binding once all of it is known.
+    fn whole_binding(&mut self, state: StateId, binding: &JudgedBinding) {
+        let state = self.name(state);
+        let artifact = binding.artifact.clone();
+        for (outcome, edges) in Outcome::ALL.into_iter().zip(&binding.edges) {
+            let spot = || Spot::Call {
+                state: state.clone(),
+                artifact: artifact.clone(),
+                outcome,
+            };
+            self.last_resort(spot, edges);
+        }
+        let says_unknown = binding.hold
+            || binding.idempotent
+            || !binding.edges[Outcome::Unknown.index()].is_empty();
+        if binding.approval.is_some() && !says_unknown {
+            let spot = Spot::Binding {
+                state: state.clone(),
+                artifact: artifact.clone(),
+            };
+            self.find(binding.place, Problem::UnknownUnsaid { spot });
+        }
+        if !binding.hold && binding.edges.iter().all(Vec::is_empty) {
+            self.find(binding.place, Problem::NoOutcome { state, artifact });
+        }
+    }
+
+    fn timers(&mut self, state: StateId, written: Vec<DraftTimer>) -> Vec<JudgedTimer> {
+        let mut timers: Vec<JudgedTimer> = Vec::with_capacity(written.len());
+        let mut places = HashMap::new();
+        for draft in written {
+            let spot = self.timer_spot(state, draft.after);
+            self.duration(&spot, "the time", draft.after, draft.place);
+            let at = *places.entry(draft.after).or_insert_with(|| {
+                timers.push(JudgedTimer {
+                    after: draft.after,
+                    edges: Vec::new(),
+                    place: draft.place,
+                });
+                timers.len() - 1
+            });
+            for target in draft.targets {
+                let edges = &mut timers[at].edges;
+                let allowed = expressions::ON_TIME;
+                self.edge(state, edges, &spot, target, allowed, Via::Time);
+            }
+        }
+        timers.sort_by_key(|timer| timer.after);
+        for (at, timer) in timers.iter().enumerate() {
+            let spot = self.timer_spot(state, timer.after);
+            self.last_resort(|| spot.clone(), &timer.edges);
+            let idle = |edge: &JudgedEdge| {
+                let Target {
+                    terminal,
+                    set,
+                    effects,
+                    ..
+                } = &edge.target;
+                edge.to == Some(state) && !terminal && set.is_empty() && effects.is_empty()
+            };
+            // Only the soonest fires: it leaves the state, or fires once.
+            if at > 0 || timer.edges.iter().all(idle) {
+                self.find(timer.place, Problem::IdleTimer { spot });
+            }
+        }
+        timers
+    }
+
+    fn timer_spot(&self, state: StateId, after: Duration) -> Spot {
+        let state = self.name(state);
+        Spot::Timer { state, after }
+    }
+
+    fn sampling(&mut self, state: StateId, draft: DraftSampling) -> JudgedSampling {
+        let spot = |outcome| Spot::Sampling {
+            state: self.states[state.index()].name.clone(),
+            outcome,
+        };
+        let [success, error] = [spot(Outcome::Success), spot(Outcome::Error)];
+        let text = Spot::State {
+            state: self.name(state),
+        };
+        if draft.messages.is_empty() {
+            let state = self.name(state);
+            self.find(draft.place, Problem::NoMessages { state });
+        }
+        let mut judged = JudgedSampling {
+            messages: draft
+                .messages
+                .iter()
+                .map(|message| Message {
+                    role: message.role,
+                    text: self.text(&text, &message.text, expressions::IN_STATE),
+                })
+                .collect(),
+            system: draft
+                .system
+                .map(|system| self.text(&text, &system, expressions::IN_STATE)),
+            max_tokens: draft.max_tokens,
+            success: Vec::new(),
+            error: Vec::new(),
+        };
+        for DraftEdge { outcome, target } in draft.edges {
+            let (edges, spot) = match outcome {
+                Outcome::Success => (&mut judged.success, &success),
+                Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => {
+                    (&mut judged.error, &error)
+                }
+            };
+            let allowed = expressions::AFTER_SAMPLING;
+            self.edge(state, edges, spot, target, allowed, Via::Sampling);
+        }
+        self.last_resort(|| success.clone(), &judged.success);
+        self.last_resort(|| error.clone(), &judged.error);
+        judged
+    }
+
+    /// Adds an edge to those that are tried before it.
+    fn edge(
+        &mut self,
+        from: StateId,
+        edges: &mut Vec<JudgedEdge>,
+        spot: &Spot,
+        mut target: Target,
+        allowed: expressions::Allowed,
+        via: Via,
+    ) {
         let to = match self.targets {
-            Targets::Open => Some(self.intern(&draft.to, draft.span)),
-            Targets::Closed => self.ids.get(draft.to.as_str()).copied(),
+            Targets::Open => Some(self.intern(&target.to, target.place)),
+            Targets::Closed => self.ids.get(target.to.as_str()).copied(),
         };
-        let edge = JudgedEdge {
-            to,
-            target: Target {
-                terminal: draft.terminal || to.is_some_and(|to| self.states[to.index()].terminal),
-                to: draft.to,
-                effects: draft.effects,
-            },
-        };
+        target.terminal |= to.is_some_and(|to| self.states[to.index()].terminal);
         self.arrows.push(Arrow {
             from,
             to,
-            terminal: edge.target.terminal,
+            terminal: target.terminal,
+            via,
         });
-        let state = &self.states[from.index()].name;
         if to.is_none() {
             let names = self.states.iter().map(|state| &*state.name);
             let problem = Problem::UnknownTarget {
-                state: state.clone(),
-                artifact: binding.artifact.clone(),
-                outcome: draft.outcome,
-                nearest: self.nearest.find(&edge.target.to, names),
-                target: edge.target.to.clone(),
+                spot: spot.clone(),
+                nearest: self.nearest.find(&target.to, names),
+                target: target.to.clone(),
             };
-            self.findings.push(Finding {
-                problem,
-                span: draft.span,
-            });
+            self.find(target.place, problem);
         }
-        match &mut binding.edges[draft.outcome.index()] {
-            place @ None => *place = Some(edge),
-            Some(first) if first.target.leads_as(&edge.target) => {
-                for effect in edge.target.effects {
-                    if !first.target.effects.contains(&effect) {
-                        first.target.effects.push(effect);
+        let when = target.when.clone();
+        let when = when.and_then(|when| self.guard(spot, &when, allowed));
+        let set = self.values(spot, &target.set, allowed);
+        match edges.last_mut().filter(|last| last.target.when.is_none()) {
+            Some(last) if last.target.leads_as(&target) => {
+                for effect in target.effects {
+                    if !last.target.effects.contains(&effect) {
+                        last.target.effects.push(effect);
                     }
                 }
             }
-            Some(first) => {
-                let problem = Problem::TwoEdges {
-                    state: state.clone(),
-                    artifact: binding.artifact.clone(),
-                    outcome: draft.outcome,
-                    first: first.target.clone(),
-                    second: edge.target,
+            Some(last) => {
+                let spot = spot.clone();
+                let place = target.place;
+                let problem = match target.when {
+                    Some(_) => Problem::NeverTaken { spot, target },
+                    None => Problem::TwoEdges {
+                        spot,
+                        first: last.target.clone(),
+                        second: target,
+                    },
                 };
-                self.find(draft.span, problem);
+                self.find(place, problem);
             }
+            None => edges.push(JudgedEdge {
+                to,
+                target,
+                when,
+                set,
+            }),
+        }
+    }
+
+    fn last_resort(&mut self, spot: impl Fn() -> Spot, edges: &[JudgedEdge]) {
+        if let Some(last) = edges.last().filter(|last| last.target.when.is_some()) {
+            let place = last.target.place;
+            self.find(place, Problem::NoLastResort { spot: spot() });
+        }
+    }
+
+    fn duration(&mut self, spot: &Spot, what: &'static str, duration: Duration, place: Place) {
+        if duration < Duration::from_millis(1) || duration > LONGEST {
+            let spot = spot.clone();
+            self.find(place, Problem::BadDuration { spot, what });
         }
     }
 
     fn always(&mut self, always: Vec<DraftAlways>) {
-        for DraftAlways { artifact, span } in always {
+        for DraftAlways { artifact, place } in always {
             match self.symbols.find(artifact.kind, &artifact.name) {
                 None => {
-                    let id = self.symbols.intern(&artifact, span, Role::Always);
+                    let id = self.symbols.intern(&artifact, place.0, Role::Always);
                     self.always[artifact.kind.index()].push(id);
                 }
                 Some(id) => match self.symbols[id].role {
                     Role::Always => {}
                     Role::Bound => {
-                        self.find(span, Problem::BoundAndAlways { artifact });
+                        self.find(place, Problem::BoundAndAlways { artifact });
                     }
                 },
             }
         }
     }
 
+    /// A handle travels in a tool's arguments; resources and prompts have no place for it.
+    fn handles(&mut self, settings: &Settings) {
+        match settings.scope {
+            Scope::Handle => {}
+            Scope::Session | Scope::Principal | Scope::Global => return,
+        }
+        let bound = self.symbols.iter().filter(|symbol| match symbol.role {
+            Role::Bound => symbol.kind != Kind::Tool,
+            Role::Always => false,
+        });
+        let findings: Vec<_> = bound
+            .map(|symbol| Finding {
+                problem: Problem::NoPlaceForHandle {
+                    artifact: Artifact::new(symbol.kind, &*symbol.name),
+                },
+                span: symbol.span,
+            })
+            .collect();
+        self.findings.extend(findings);
+    }
+
     fn only_initial(&mut self) -> Option<StateId> {
         let initial = self.initial();
         match initial[..] {
             [only] => return Some(only),
-            [] if self.states.is_empty() => self.find(None, Problem::NoStates),
-            [] => self.find(None, Problem::NoInitialState),
+            [] if self.states.is_empty() => self.find(Place::default(), Problem::NoStates),
+            [] => self.find(Place::default(), Problem::NoInitialState),
             [_, second, ..] => {
-                let name = |state: &StateId| self.states[state.index()].name.clone();
-                let states = initial.iter().map(name).collect();
-                let span = self.states[second.index()].span;
-                self.find(span, Problem::SeveralInitialStates { states });
+                let states = initial.iter().map(|state| self.name(*state)).collect();
+                let place = self.states[second.index()].place;
+                self.find(place, Problem::SeveralInitialStates { states });
             }
         }
         None
@@ -313,364 +590,12 @@ impl Judge {
             .map(StateId::at)
             .collect()
     }
-
-    /// Finds what no run reaches and what no run leaves.
-    ///
-    /// Without an initial state nothing can be said. From several, what holds for all of them is.
-    fn walk(&mut self) {
-        let initial = self.initial();
-        let Some(first) = initial.first() else {
-            return;
-        };
-        let graph = Graph::new(self.states.len(), std::mem::take(&mut self.arrows));
-        let reach = graph.reach(&initial);
-        let can_end = graph.can_end();
-        let endless = !initial.iter().any(|state| can_end[state.index()]);
-        let mut findings = Vec::new();
-        if endless {
-            let initial = self.states[first.index()].name.clone();
-            findings.push(Finding {
-                problem: Problem::NoReachableEnd { initial },
-                span: self.states[first.index()].span,
-            });
-        }
-        for (at, judged) in self.states.iter().enumerate() {
-            let state = judged.name.clone();
-            let problem = match (reach.lived[at], reach.ended[at]) {
-                // Where no run ends, saying it again of every state would bury the rest.
-                (true, _) if !can_end[at] && !endless => Problem::Trap { state },
-                (false, true) if !judged.bindings.is_empty() => Problem::BindingsAfterEnd { state },
-                (false, false) if !reach.astray => Problem::UnreachableState { state },
-                (true | false, true | false) => continue,
-            };
-            let span = judged.span;
-            findings.push(Finding { problem, span });
-        }
-        self.findings.extend(findings);
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::{Builder, Kind, Outcome, end, to};
-
-    #[track_caller]
-    fn check(builder: Builder, expected: &[&str]) {
-        check_draft(builder.into_draft(), expected);
-    }
-
-    /// Judges as a file would be judged, where every target must be defined.
-    #[track_caller]
-    fn check_file(builder: Builder, expected: &[&str]) {
-        let targets = Targets::Closed;
-        check_draft(
-            Draft {
-                targets,
-                ..builder.into_draft()
-            },
-            expected,
-        );
-    }
-
-    #[track_caller]
-    fn check_draft(draft: Draft, expected: &[&str]) {
-        let (findings, valid) = match draft.build(None) {
-            Ok(workflow) => (workflow.warnings().to_vec(), true),
-            Err(invalid) => (invalid.findings, false),
-        };
-        let told: Vec<_> = findings.iter().map(ToString::to_string).collect();
-        assert_eq!(told, expected);
-        let error = findings.iter().any(|f| f.severity() == Severity::Error);
-        assert_eq!(valid, !error);
-    }
-
-    /// A valid workflow to add mistakes to: a → b → end.
-    fn base() -> Builder {
-        Workflow::builder("base")
-            .state("a", |s| s.initial().tool("ab", |t| t.success("b")))
-            .state("b", |s| s.tool("fin", |t| t.success("over")))
-            .state("over", |s| s.terminal())
-    }
-
-    #[test]
-    fn a_good_workflow_has_no_findings() {
-        check(base(), &[]);
-        check_file(base(), &[]);
-    }
-
-    #[test]
-    fn nothing_at_all_is_no_workflow() {
-        check(
-            Workflow::builder("empty"),
-            &["error[no-states]: the workflow has no states"],
-        );
-    }
-
-    #[test]
-    fn without_states_everything_can_still_be_let_through() {
-        let open = Workflow::builder("open").always_everything();
-        check(open.clone(), &[]);
-        let open = open.build().unwrap();
-        assert_eq!(open.state_name(open.initial().state), "open");
-    }
-
-    #[test]
-    fn there_is_one_initial_state() {
-        let none = Workflow::builder("none").state("a", |s| s.tool("t", |t| t.success(end("b"))));
-        check(
-            none,
-            &["error[no-initial-state]: no state is marked initial"],
-        );
-        let two = base().state("b", |s| s.initial());
-        let several = "error[several-initial-states]: several states are marked initial: \
-                       \"a\", \"b\"";
-        check(two, &[several]);
-    }
-
-    #[test]
-    fn an_undefined_target_is_a_state_in_rust_and_an_error_in_a_file() {
-        let typo = base().state("b", |s| s.tool("again", |t| t.error("overr")));
-        check(
-            typo.clone(),
-            &["warning[trap]: no end can be reached from state \"overr\""],
-        );
-        check_file(
-            Workflow::builder("typo")
-                .state("a", |s| s.initial().tool("t", |t| t.error("ovr")))
-                .state("over", |s| s.terminal()),
-            &[
-                // Whether "over" is reached and the run ends depends on what was meant.
-                "error[unknown-target]: error of tool \"t\" in state \"a\" leads to \"ovr\", \
-                 which is not defined",
-            ],
-        );
-    }
-
-    #[test]
-    fn an_unknown_target_comes_with_the_name_that_was_meant() {
-        let draft = Draft {
-            targets: Targets::Closed,
-            ..base()
-                .state("a", |s| s.tool("x", |t| t.success("ovre")))
-                .into_draft()
-        };
-        let invalid = draft.build(None).unwrap_err();
-        let problem = invalid.findings.last().unwrap().problem.clone();
-        assert_eq!(problem.help().unwrap(), "did you mean \"over\"?");
-    }
-
-    #[test]
-    fn a_state_defined_twice_is_merged_in_rust_and_an_error_in_a_file() {
-        let twice = base().state("a", |s| s.description("twice"));
-        check(twice.clone(), &[]);
-        check_file(
-            twice,
-            &["error[duplicate-state]: state \"a\" is defined twice"],
-        );
-    }
-
-    #[test]
-    fn merged_bindings_hold_what_each_definition_said() {
-        let flow = base()
-            .state("a", |s| {
-                s.description("start")
-                    .tool("ab", |t| t.success(to("b").effect("mail")).error(end("a")))
-                    .tool("ab", |t| t.success(to("b").effect("mail").effect("log")))
-                    .tool("aa", |t| t.success("a"))
-            })
-            .state("a", |s| {
-                s.tool("ab", |t| t.deadline(Duration::from_secs(1)))
-            })
-            .state("a", |s| s.tool("ab", |t| t))
-            .build()
-            .unwrap();
-        let a = flow.initial().state;
-        assert_eq!(flow.state(a).description(), Some("start"));
-        let names: Vec<_> = flow.visible(flow.initial(), Kind::Tool).collect();
-        assert_eq!(names, ["ab", "aa"]);
-        let ab = &flow.bindings(a)[0];
-        assert_eq!(ab.effects(Outcome::Success), ["mail", "log"]);
-        assert!(ab.edge(Outcome::Error).terminal);
-        assert_eq!(ab.deadline(), Some(Duration::from_secs(1)));
-    }
-
-    #[test]
-    fn two_edges_that_differ_are_an_error_that_names_both() {
-        let elsewhere = base().state("a", |s| s.tool("ab", |t| t.success("a")));
-        check(
-            elsewhere,
-            &[
-                "error[two-edges]: success of tool \"ab\" in state \"a\" leads to both \
-               \"b\" and \"a\"",
-            ],
-        );
-        let ending = base().state("a", |s| s.tool("ab", |t| t.success(end("b"))));
-        check(
-            ending,
-            &[
-                "error[two-edges]: success of tool \"ab\" in state \"a\" leads to both \
-               \"b\" and \"b\" (terminal)",
-            ],
-        );
-    }
-
-    #[test]
-    fn an_edge_into_a_terminal_state_is_terminal_whether_it_says_so_or_not() {
-        check(
-            base().state("b", |s| s.tool("fin", |t| t.success(end("over")))),
-            &[],
-        );
-    }
-
-    #[test]
-    fn what_is_always_callable_cannot_be_bound_too() {
-        check(
-            base().always_tool("ab").always_tool("ab"),
-            &[
-                "error[bound-and-always]: tool \"ab\" is always callable, yet a state binds it too",
-                "error[bound-and-always]: tool \"ab\" is always callable, yet a state binds it too",
-            ],
-        );
-        // Other kinds have names of their own, and saying it twice is harmless.
-        check(base().always_prompt("ab").always_prompt("ab"), &[]);
-    }
-
-    #[test]
-    fn a_workflow_that_cannot_end_is_an_error_said_once() {
-        let round = Workflow::builder("round")
-            .state("a", |s| s.initial().tool("ab", |t| t.success("b")))
-            .state("b", |s| s.tool("ba", |t| t.success("a")))
-            .state("over", |s| s.terminal());
-        check(
-            round,
-            &[
-                "error[no-reachable-end]: no end can be reached from the initial state \"a\"",
-                "warning[unreachable-state]: state \"over\" cannot be reached",
-            ],
-        );
-    }
-
-    #[test]
-    fn an_end_by_any_outcome_is_an_end() {
-        let failing = Workflow::builder("failing")
-            .state("a", |s| s.initial().tool("t", |t| t.cancelled(end("over"))));
-        check(failing, &[]);
-    }
-
-    #[test]
-    fn livelocks_and_dead_ends_are_traps() {
-        let stuck = base()
-            .state("b", |s| {
-                s.tool("out", |t| t.error("x"))
-                    .tool("off", |t| t.error("pit"))
-            })
-            .state("x", |s| s.tool("xy", |t| t.success("y")))
-            .state("y", |s| s.tool("yx", |t| t.success("x")));
-        check(
-            stuck,
-            &[
-                "warning[trap]: no end can be reached from state \"x\"",
-                "warning[trap]: no end can be reached from state \"y\"",
-                "warning[trap]: no end can be reached from state \"pit\"",
-            ],
-        );
-    }
-
-    #[test]
-    fn what_lies_behind_an_end_is_not_reached() {
-        let behind = base()
-            .state("over", |s| {
-                s.tool("on", |t| t.success("beyond").error("over"))
-            })
-            .state("beyond", |s| s.tool("t", |t| t.success("a")));
-        check(
-            behind,
-            &[
-                "warning[bindings-after-end]: state \"over\" is entered only by edges that end the \
-                 workflow, yet has bindings",
-                "warning[unreachable-state]: state \"beyond\" cannot be reached",
-            ],
-        );
-    }
-
-    #[test]
-    fn a_binding_that_leads_nowhere_is_worth_a_warning() {
-        check(
-            base().state("a", |s| s.resource("note://rules", |r| r)),
-            &["warning[no-outcome]: resource \"note://rules\" in state \"a\" gives no outcome"],
-        );
-    }
-
-    #[test]
-    fn all_problems_come_at_once_with_the_warnings() {
-        let draft = Draft {
-            targets: Targets::Closed,
-            ..Workflow::builder("bad")
-                .state("a", |s| s.initial().tool("t", |t| t.success("a")))
-                .state("a", |s| s.tool("t", |t| t.success("z")))
-                .state("b", |s| s.initial().tool("u", |t| t))
-                .always_tool("u")
-                .into_draft()
-        };
-        let catalogue = Catalogue::closed()
-            .with(Kind::Tool, "t")
-            .with(Kind::Prompt, "p");
-        let invalid = draft.build(Some(&catalogue)).unwrap_err();
-        let codes: Vec<_> = invalid.findings.iter().map(|f| f.problem.code()).collect();
-        assert_eq!(
-            codes,
-            [
-                "duplicate-state",
-                "unknown-target",
-                "two-edges",
-                "no-outcome",
-                "bound-and-always",
-                "several-initial-states",
-                "trap",
-                "unknown-artifact",
-                "bound-nowhere",
-            ]
-        );
-        assert_eq!(invalid.errors().count(), 6);
-    }
-
-    #[test]
-    fn findings_point_into_the_file() {
-        let at = |line| {
-            Some(Span {
-                start: 0,
-                end: 1,
-                line,
-                column: 3,
-            })
-        };
-        let mut draft = base()
-            .state("a", |s| s.tool("x", |t| t.success("z")).tool("y", |t| t))
-            .state("lost", |s| s)
-            .into_draft();
-        draft.targets = Targets::Closed;
-        draft.states[3].name = "c".to_owned();
-        draft.states[3].span = at(1);
-        draft.states[3].bindings[0].edges[0].span = at(2);
-        draft.states[3].bindings[1].span = at(3);
-        draft.states[4].span = at(4);
-        let invalid = draft.build(None).unwrap_err();
-        let places: Vec<_> = invalid
-            .findings
-            .iter()
-            .map(|finding| (finding.problem.code(), finding.span.map(|span| span.line)))
-            .collect();
-        assert_eq!(
-            places,
-            [
-                ("unknown-target", Some(2)),
-                ("no-outcome", Some(3)),
-                ("unreachable-state", Some(1)),
-                ("unreachable-state", Some(4)),
-            ]
-        );
-        let first = invalid.findings[0].to_string();
-        assert!(first.starts_with("2:3: error[unknown-target]: "), "{first}");
-    }
+/// What takes an edge, as far as the graph cares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    Call,
+    Time,
+    Sampling,
 }

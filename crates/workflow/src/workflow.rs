@@ -1,16 +1,17 @@
 //! A workflow that is known to be valid.
 //!
 //! One can only be had from [`Draft::build`](crate::Draft::build), so it has one initial state,
-//! known targets and a reachable end. States, artifacts and lists are interned: the gate looks up
-//! and compares small numbers.
+//! known targets, sound guards and a reachable end. States, artifacts, edges and lists are
+//! numbered: the gate looks up and compares small numbers.
 
 use crate::{
-    Artifact, Catalogue, Finding, Finish, Kind, Outcome, Position, Settings, StateId, catalogue,
-    fingerprint::{self, Fingerprint},
-    intern::{ListId, Lists, SymbolId, Symbols},
-    validate::{Judged, JudgedBinding},
+    Binding, Catalogue, Edge, Finding, Finish, Kind, Outcome, Position, Settings, State, StateId,
+    catalogue,
+    fingerprint::Fingerprint,
+    intern::{EdgeId, ListId, Lists, SymbolId, Symbols},
+    samples,
 };
-use std::{collections::HashMap, ops::Range, sync::Arc, time::Duration};
+use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// A deterministic automaton over calls of tools, resources and prompts.
 ///
@@ -42,9 +43,11 @@ pub struct Workflow {
     /// Grouped by state; within a state as written.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) binding_ids: HashMap<(StateId, SymbolId), usize>,
+    /// Grouped by the state they lead away from.
+    pub(crate) edges: Vec<Edge>,
     pub(crate) symbols: Symbols,
     /// What each list holds besides what is always callable.
-    lists: Lists,
+    pub(crate) lists: Lists,
     pub(crate) always: [Vec<SymbolId>; 3],
     pub(crate) always_everything: bool,
     pub(crate) warnings: Vec<Finding>,
@@ -110,6 +113,44 @@ impl Workflow {
     /// If the state belongs to another workflow that has more of them.
     pub fn bindings(&self, state: StateId) -> &[Binding] {
         &self.bindings[self.state(state).bindings.clone()]
+    }
+
+    /// Every edge that somebody wrote, grouped by the state it leads away from.
+    pub fn edges(&self) -> impl ExactSizeIterator<Item = (EdgeId, &Edge)> {
+        let numbered = self.edges.iter().enumerate();
+        numbered.map(|(at, edge)| (EdgeId::at(at), edge))
+    }
+
+    /// The edge of this number.
+    ///
+    /// # Panics
+    ///
+    /// If it belongs to another workflow that has more of them.
+    pub fn edge(&self, edge: EdgeId) -> &Edge {
+        &self.edges[edge.index()]
+    }
+
+    /// The edges that lead away from a state: of its bindings, its timers and its sampling.
+    ///
+    /// # Panics
+    ///
+    /// If the state belongs to another workflow that has more of them.
+    pub fn edges_from(&self, state: StateId) -> impl Iterator<Item = (EdgeId, &Edge)> {
+        self.numbered(self.state(state).edges.clone())
+    }
+
+    /// Where an outcome can lead, in the order in which it is tried; nowhere if it stays.
+    pub fn alternatives(
+        &self,
+        binding: &Binding,
+        outcome: Outcome,
+    ) -> impl Iterator<Item = (EdgeId, &Edge)> {
+        self.numbered(binding.routes[outcome.index()].edges.clone())
+    }
+
+    pub(crate) fn numbered(&self, range: Range<usize>) -> impl Iterator<Item = (EdgeId, &Edge)> {
+        let edges = self.edges.get(range.clone()).unwrap_or_default();
+        range.map(EdgeId::at).zip(edges)
     }
 
     /// What is callable here: what the state binds, as written, then what is always callable.
@@ -180,7 +221,9 @@ impl Workflow {
     /// # Ok::<(), interlock_workflow::Invalid>(())
     /// ```
     pub fn check(&self, catalogue: &Catalogue) -> Vec<Finding> {
-        catalogue::compare(&self.symbols, self.always_everything, catalogue)
+        let mut findings = catalogue::compare(&self.symbols, self.always_everything, catalogue);
+        findings.extend(samples::check(self, catalogue));
+        findings
     }
 
     /// A number for the automaton: the same for the same one in any process on any machine.
@@ -193,218 +236,19 @@ impl Workflow {
         self.fingerprint
     }
 
-    /// Puts together what has been judged and found valid.
-    pub(crate) fn assemble(parts: Parts) -> Self {
-        let mut workflow = Self {
-            name: parts.name,
-            description: parts.description,
-            settings: parts.settings,
-            states: Vec::with_capacity(parts.states.len()),
-            state_ids: parts.state_ids,
-            initial: parts.initial,
-            bindings: Vec::new(),
-            binding_ids: HashMap::new(),
-            symbols: parts.symbols,
-            lists: Lists::default(),
-            always: parts.always,
-            always_everything: parts.always_everything,
-            warnings: parts.warnings,
-            fingerprint: Fingerprint(0),
-        };
-        for (at, judged) in parts.states.into_iter().enumerate() {
-            let mut own: [Vec<SymbolId>; 3] = Default::default();
-            let first = workflow.bindings.len();
-            for binding in judged.bindings {
-                own[binding.artifact.kind.index()].push(binding.symbol);
-                let id = (StateId::at(at), binding.symbol);
-                workflow.binding_ids.insert(id, workflow.bindings.len());
-                workflow
-                    .bindings
-                    .push(Binding::new(StateId::at(at), binding));
-            }
-            workflow.states.push(State {
-                name: judged.name,
-                description: judged.description,
-                terminal: judged.terminal,
-                bindings: first..workflow.bindings.len(),
-                lists: Kind::ALL.map(|kind| {
-                    let own = std::mem::take(&mut own[kind.index()]);
-                    workflow.lists.intern(kind, own)
-                }),
-            });
-        }
-        workflow.fingerprint = fingerprint::of(&workflow);
-        workflow
-    }
-
     /// Where an instance stands once it has followed an edge.
-    pub(crate) fn after(&self, edge: Edge) -> Position {
-        match (edge.terminal, self.settings.finish) {
-            (false, Finish::Restart | Finish::Stay) => Position {
+    pub(crate) fn after(&self, edge: &Edge) -> Position {
+        match edge.terminal.then(|| self.settings.after_end()) {
+            None => Position {
                 state: edge.to,
                 finished: false,
             },
-            (true, Finish::Restart) => self.initial(),
-            (true, Finish::Stay) => Position {
+            Some(Finish::Restart) => self.initial(),
+            Some(Finish::Stay) => Position {
                 state: edge.to,
                 finished: true,
             },
         }
-    }
-}
-
-/// What [`Workflow::assemble`] puts together.
-pub(crate) struct Parts {
-    pub(crate) name: String,
-    pub(crate) description: Option<String>,
-    pub(crate) settings: Settings,
-    pub(crate) initial: StateId,
-    pub(crate) states: Vec<Judged>,
-    pub(crate) state_ids: HashMap<Arc<str>, StateId>,
-    pub(crate) symbols: Symbols,
-    pub(crate) always: [Vec<SymbolId>; 3],
-    pub(crate) always_everything: bool,
-    pub(crate) warnings: Vec<Finding>,
-}
-
-/// One state of a [`Workflow`].
-#[derive(Clone, Debug)]
-pub struct State {
-    pub(crate) name: Arc<str>,
-    pub(crate) description: Option<String>,
-    pub(crate) terminal: bool,
-    pub(crate) bindings: Range<usize>,
-    pub(crate) lists: [ListId; 3],
-}
-
-impl State {
-    /// What it is called.
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What it means.
-    pub fn description(&self) -> Option<&str> {
-        self.description.as_deref()
-    }
-
-    /// Whether every edge into it ends the workflow.
-    pub fn is_terminal(&self) -> bool {
-        self.terminal
-    }
-}
-
-/// What makes an artifact visible and callable in one state.
-#[derive(Clone, Debug)]
-pub struct Binding {
-    pub(crate) state: StateId,
-    pub(crate) artifact: Artifact,
-    pub(crate) deadline: Option<Duration>,
-    /// Where each outcome leads, defaults included, in the order of [`Outcome::ALL`].
-    pub(crate) table: [Edge; 5],
-    /// The effects of the edges that have some.
-    pub(crate) effects: Vec<(Outcome, Vec<String>)>,
-}
-
-impl Binding {
-    fn new(state: StateId, judged: JudgedBinding) -> Self {
-        let stay = Edge {
-            to: state,
-            terminal: false,
-            written: None,
-        };
-        let mut table = [stay; 5];
-        let mut effects = Vec::new();
-        for (outcome, edge) in Outcome::ALL.into_iter().zip(judged.edges) {
-            // Outcomes come in such an order that the one a default refers to is there already.
-            let default = match outcome {
-                Outcome::Success | Outcome::Error | Outcome::Cancelled => stay,
-                Outcome::Timeout | Outcome::Unknown => table[Outcome::Error.index()],
-            };
-            table[outcome.index()] = match edge {
-                None => default,
-                Some(edge) => {
-                    if !edge.target.effects.is_empty() {
-                        effects.push((outcome, edge.target.effects));
-                    }
-                    Edge {
-                        to: edge.to.expect("an edge without a target is an error"),
-                        terminal: edge.target.terminal,
-                        written: Some(outcome),
-                    }
-                }
-            };
-        }
-        Self {
-            state,
-            artifact: judged.artifact,
-            deadline: judged.deadline,
-            table,
-            effects,
-        }
-    }
-
-    /// The state it belongs to.
-    pub fn state(&self) -> StateId {
-        self.state
-    }
-
-    /// What is bound.
-    pub fn artifact(&self) -> &Artifact {
-        &self.artifact
-    }
-
-    /// How long it may run, if that differs from the tool's own time.
-    pub fn deadline(&self) -> Option<Duration> {
-        self.deadline
-    }
-
-    /// Where an outcome leads.
-    pub fn edge(&self, outcome: Outcome) -> Edge {
-        self.table[outcome.index()]
-    }
-
-    /// What the server does after the step that this outcome takes, by name and in this order.
-    pub fn effects(&self, outcome: Outcome) -> &[String] {
-        let written = self.edge(outcome).written;
-        self.effects
-            .iter()
-            .find(|(outcome, _)| Some(*outcome) == written)
-            .map_or(&[], |(_, effects)| effects)
-    }
-
-    /// Whether a call can leave a mark on the instance: move it, end it, or have an effect.
-    ///
-    /// Calls that cannot may run side by side.
-    pub fn moves(&self) -> bool {
-        !self.effects.is_empty() || self.table.iter().any(|edge| !edge.stays(self.state))
-    }
-
-    /// The edges somebody wrote, in the order of [`Outcome::ALL`].
-    pub fn written(&self) -> impl Iterator<Item = (Outcome, Edge)> {
-        Outcome::ALL
-            .into_iter()
-            .zip(self.table)
-            .filter(|(outcome, edge)| edge.written == Some(*outcome))
-    }
-}
-
-/// Where an outcome leads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Edge {
-    /// The state it leads to.
-    pub to: StateId,
-    /// Taking it ends the workflow.
-    pub terminal: bool,
-    /// The outcome it was written for; another one than that which takes it where a default says
-    /// "as error", and none where the default is to stay.
-    pub written: Option<Outcome>,
-}
-
-impl Edge {
-    /// Whether taking it from this state changes nothing.
-    pub(crate) fn stays(self, from: StateId) -> bool {
-        self.to == from && !self.terminal
     }
 }
 
@@ -546,9 +390,11 @@ mod tests {
             .unwrap();
         let a = flow.initial().state;
         let leads = |binding: usize| {
+            let binding = &flow.bindings(a)[binding];
             Outcome::ALL.map(|outcome| {
-                let edge = flow.bindings(a)[binding].edge(outcome);
-                (flow.state_name(edge.to), edge.terminal, edge.written)
+                let edge = flow.alternatives(binding, outcome).next();
+                let (to, terminal) = edge.map_or((a, false), |(_, edge)| (edge.to, edge.terminal));
+                (flow.state_name(to), terminal, binding.written_for(outcome))
             })
         };
         use Outcome::{Cancelled, Error, Success, Timeout, Unknown};
@@ -570,9 +416,10 @@ mod tests {
             ]
         );
         let fails = &flow.bindings(a)[1];
-        assert_eq!(fails.effects(Timeout), ["mail"]);
-        assert!(fails.effects(Cancelled).is_empty());
-        assert_eq!(fails.written().count(), 1);
+        let (_, late) = flow.alternatives(fails, Timeout).next().unwrap();
+        assert_eq!(late.effects, ["mail"]);
+        assert_eq!(flow.alternatives(fails, Cancelled).count(), 0);
+        assert_eq!(flow.edges_from(a).count(), 7);
     }
 
     #[test]
@@ -585,6 +432,8 @@ mod tests {
                     .tool("moves", |t| t.unknown("b"))
                     .tool("ends", |t| t.success(end("a")))
                     .tool("tells", |t| t.success(to("a").effect("mail")))
+                    .tool("holds", |t| t.success("a").hold())
+                    .tool("remembers", |t| t.success(to("a").set("x", "1")))
             })
             .build()
             .unwrap();
@@ -593,6 +442,6 @@ mod tests {
             .iter()
             .map(Binding::moves)
             .collect();
-        assert_eq!(moves, [false, false, true, true, true]);
+        assert_eq!(moves, [false, false, true, true, true, true, true]);
     }
 }

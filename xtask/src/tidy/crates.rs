@@ -19,6 +19,8 @@ const TABLE: &[Row] = &[
         ours: &[],
         outside: Outside::Only(&[
             "cel",
+            "dagre",
+            "regex",
             "schemars",
             "serde",
             "serde-saphyr",

@@ -4,6 +4,8 @@
 
 #[path = "../../../fuzz/checks/frame.rs"]
 mod frame;
+#[path = "../../../fuzz/checks/guard.rs"]
+mod guard;
 #[path = "../../../fuzz/checks/modern.rs"]
 mod modern;
 mod replay;

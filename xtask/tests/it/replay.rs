@@ -1,6 +1,6 @@
 //! Each stored input goes through the check that the fuzzer of its name makes.
 
-use crate::{frame, modern, workflow_file};
+use crate::{frame, guard, modern, workflow_file};
 use std::{fs, path::Path};
 
 /// Seeds are there from the start; regressions come with the first finding.
@@ -25,6 +25,11 @@ fn replay(target: &str, check: fn(&[u8])) {
 #[test]
 fn frames_that_were_found_hold_now() {
     replay("frame", frame::check);
+}
+
+#[test]
+fn guards_that_were_found_hold_now() {
+    replay("guard", guard::check);
 }
 
 #[test]

@@ -1,156 +1,426 @@
-//! Tools that do nothing and end as they are told.
+//! A player whose calls run nothing and end as they are told.
 
-use super::prompt::Keyboard;
-use interlock::{Clock, Failure, Time, Tool, workflow::file::CommandTool};
-use std::{
-    future::pending,
-    pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+use super::{
+    prompt::Keyboard,
+    script::split,
+    session::{Action, Argument, End, Item, Told, of_schema, read},
 };
-use tokio::sync::watch;
+use crate::simulate::{
+    Consent, Course, Inventory, PLAIN_ANSWER, Question, Refusal, Reply, Simulator, Verdict,
+    refusal_name, spelt, text_answer,
+};
+use interlock::workflow::{Call, Cause, Kind, Outcome, Role, Visibility, Workflow};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
 
-/// How a call is to end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    #[default]
-    Success,
-    Error,
-    Timeout,
-}
-
-impl Outcome {
-    pub(crate) const ALL: [Self; 3] = [Self::Success, Self::Error, Self::Timeout];
-
-    /// The outcome by its name, or by the beginning of it.
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|outcome| !name.is_empty() && outcome.name().starts_with(name))
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::Error => "error",
-            Self::Timeout => "timeout",
-        }
-    }
-}
-
-/// Stands in for commands.
-#[derive(Clone)]
-pub(crate) struct Dry {
+/// A run on the gate itself.
+pub(crate) struct Dry<'f> {
+    simulator: Simulator<'f>,
+    inventory: &'f Inventory<'f>,
+    gated: Gated,
+    /// What was said about calls to come.
     next: Next,
-    clock: Arc<Standstill>,
+    /// Who is asked what was not said. Nobody, in a script: then all goes well.
+    keyboard: Option<Keyboard>,
+    items: Vec<Item>,
 }
 
-/// Who says how the next call ends.
-#[derive(Clone)]
-enum Next {
-    Scripted(Arc<Mutex<Outcome>>),
-    Asked(Keyboard),
+/// Whether the file has a workflow at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gated {
+    Yes,
+    No,
 }
 
-impl Dry {
-    pub(crate) fn scripted() -> Self {
-        Self {
-            next: Next::Scripted(Arc::default()),
-            clock: Arc::default(),
+/// What was said about calls to come. Each is used by the first call that needs it.
+#[derive(Default)]
+struct Next {
+    outcome: Option<Outcome>,
+    result: Option<Value>,
+    consent: Option<Consent>,
+    answers: VecDeque<Reply>,
+}
+
+/// Something said about calls to come.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Prepared {
+    Outcome(Outcome),
+    Result(Value),
+    Consent(Consent),
+    Answer(Reply),
+}
+
+/// The outcome by its name, or by the beginning of it.
+pub(crate) fn outcome_named(name: &str) -> Option<Outcome> {
+    let mut outcomes = Outcome::ALL.into_iter();
+    outcomes.find(|outcome| !name.is_empty() && outcome.to_string().starts_with(name))
+}
+
+/// What a person says, by its name or the beginning of it.
+pub(crate) fn consent_named(name: &str) -> Option<Consent> {
+    let words = [
+        ("yes", Consent::Yes),
+        ("no", Consent::No),
+        ("later", Consent::Later),
+    ];
+    let mut words = words.into_iter();
+    let (_, consent) = words.find(|(word, _)| !name.is_empty() && word.starts_with(name))?;
+    Some(consent)
+}
+
+impl<'f> Dry<'f> {
+    pub(crate) fn new(
+        workflow: &'f Workflow,
+        inventory: &'f Inventory<'f>,
+        gated: Gated,
+        keyboard: Option<Keyboard>,
+    ) -> Self {
+        let mut dry = Self {
+            simulator: Simulator::new(workflow).with(inventory),
+            inventory,
+            gated,
+            next: Next::default(),
+            keyboard,
+            items: Vec::new(),
+        };
+        dry.refresh();
+        dry
+    }
+
+    pub(crate) fn state(&self) -> Option<&str> {
+        match self.gated {
+            Gated::Yes => Some(self.simulator.state()),
+            Gated::No => None,
         }
     }
 
-    pub(crate) fn asking(keyboard: Keyboard) -> Self {
-        Self {
-            next: Next::Asked(keyboard),
-            clock: Arc::default(),
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.items.iter()
+    }
+
+    /// What is remembered under a key.
+    pub(crate) fn remembered(&self, key: &str) -> Option<&Value> {
+        self.simulator.memory().get(key)
+    }
+
+    /// What is remembered, in a line.
+    pub(crate) fn memory(&self) -> String {
+        let memory = Value::Object(self.simulator.memory().clone());
+        format!("ctx: {memory}")
+    }
+
+    /// What else is known: when time is up, what is remembered, what stands in the way.
+    pub(crate) fn facts(&self) -> Vec<String> {
+        let mut facts = Vec::new();
+        if self.simulator.is_finished() {
+            facts.push("finished: the workflow has ended".to_owned());
+        }
+        if self.simulator.visits() > 1 {
+            facts.push(format!("visits: {}", self.simulator.visits()));
+        }
+        facts.extend(self.timer());
+        facts.extend(self.held());
+        if !self.simulator.memory().is_empty() {
+            facts.push(self.memory());
+        }
+        facts
+    }
+
+    fn timer(&self) -> Option<String> {
+        let workflow = self.simulator.workflow();
+        let due = self.simulator.due()?;
+        let state = workflow.state_id(self.simulator.state())?;
+        let soonest = workflow.state(state).timers().first()?.after();
+        let edges = workflow.edges_from(state);
+        let to: Vec<_> = edges
+            .filter(|(_, edge)| edge.cause == Cause::Time { after: soonest })
+            .map(|(_, edge)| workflow.state_name(edge.to))
+            .collect();
+        Some(format!("timer: in {} -> {}", spelt(due), to.join(" or ")))
+    }
+
+    fn held(&self) -> Option<String> {
+        let held = self.simulator.held()?;
+        Some(format!(
+            "held: nobody knows what {held} did; `settle` it with success, error, timeout or \
+             cancelled"
+        ))
+    }
+
+    /// Says something about calls to come.
+    pub(crate) fn prepare(&mut self, prepared: &Prepared) {
+        match prepared.clone() {
+            Prepared::Outcome(outcome) => self.next.outcome = Some(outcome),
+            Prepared::Result(result) => self.next.result = Some(result),
+            Prepared::Consent(consent) => self.next.consent = Some(consent),
+            Prepared::Answer(answer) => self.next.answers.push_back(answer),
         }
     }
 
-    /// How the next call is to end; the ones after it succeed.
-    pub(crate) fn expect(&self, outcome: Outcome) {
-        match &self.next {
-            Next::Scripted(next) => *next.lock().unwrap_or_else(PoisonError::into_inner) = outcome,
-            Next::Asked(_) => {}
+    pub(crate) async fn perform(&mut self, action: &Action) -> Told {
+        let (kind, name, args) = match action {
+            Action::Call(name, args) => (Kind::Tool, name, Value::Object(args.clone())),
+            Action::Read(uri) => (Kind::Resource, uri, json!({})),
+            Action::Get(name, args) => (Kind::Prompt, name, Value::Object(args.clone())),
+            Action::Wait(time) => {
+                let course = self.simulator.wait(*time);
+                let mut told = self.moved(plain(End::Ok, "time passes"), &course);
+                if course.before == course.after {
+                    told.notes.extend(self.timer());
+                }
+                return told;
+            }
+            Action::Settle(outcome) => {
+                return match self.simulator.settle(*outcome) {
+                    Some(course) => self.moved(plain(End::Ok, "settled"), &course),
+                    None => plain(End::Error, "there is nothing to settle that way"),
+                };
+            }
+        };
+        let call = Call {
+            kind,
+            name,
+            args: &args,
+            principal: &Value::Null,
+        };
+        if let Err(refusal) = self.pass(&call).await {
+            return refused(refusal.code, &refusal.to_string());
+        }
+        self.run(&call).await
+    }
+
+    /// Whether the gate, and the person it asks, let a call run.
+    async fn pass(&mut self, call: &Call<'_>) -> Result<(), Refusal> {
+        match self.simulator.judge(call) {
+            Verdict::Refused(refusal) => Err(refusal),
+            Verdict::Runs => Ok(()),
+            Verdict::Asks(question) => match self.consent(&question).await {
+                Consent::Yes => Ok(()),
+                Consent::No => Err(Refusal::denied(&question)),
+                Consent::Later => Err(Refusal::pending(&question)),
+            },
         }
     }
 
-    /// Time that stands still, since nobody is to be late for thinking.
-    pub(crate) fn clock(&self) -> Arc<dyn Clock> {
-        Arc::clone(&self.clock) as Arc<dyn Clock>
+    async fn run(&mut self, call: &Call<'_>) -> Told {
+        let (outcome, result) = self.outcome(call).await;
+        let written = result.is_some();
+        let (outcome, result) = self.simulator.ending(call, outcome, result.as_ref());
+        let mut course = self.simulator.end(call, outcome, result.as_ref());
+        while let Some(question) = self.simulator.question() {
+            let answer = self.answer(&question).await;
+            let answer = answer.as_ref();
+            self.simulator.answer(answer, call.principal, &mut course);
+        }
+        let told = match outcome {
+            Outcome::Success => came(End::Ok, result, written),
+            Outcome::Error => came(End::Error, result, written),
+            Outcome::Timeout => refused(1069, "it took too long"),
+            Outcome::Cancelled => plain(End::Error, "(dry) cancelled"),
+            Outcome::Unknown => plain(End::Error, "(dry) nobody knows what it did"),
+        };
+        self.moved(told, &course)
     }
 
-    /// The file's tool, without what it does.
-    pub(crate) fn tool(&self, tool: &CommandTool) -> Tool {
-        let dry = self.clone();
-        let name: Arc<str> = tool.name.as_str().into();
-        interlock_gateway::described(tool, move |_, _| {
-            let (dry, name) = (dry.clone(), Arc::clone(&name));
-            async move {
-                match dry.outcome(&name).await {
-                    Outcome::Success => Ok("(dry) success"),
-                    Outcome::Error => Err(Failure::new("(dry) error")),
-                    Outcome::Timeout => {
-                        dry.clock.pass_every_deadline();
-                        pending().await
+    /// Adds what a course did to what is told.
+    fn moved(&mut self, mut told: Told, course: &Course) -> Told {
+        let workflow = self.simulator.workflow();
+        let (from, to) = (course.before, course.after);
+        if self.gated == Gated::Yes && from.state != to.state {
+            let name = |state| workflow.state_name(state).to_owned();
+            told.moved = Some((name(from.state), name(to.state)));
+        }
+        if workflow.settings().visibility == Visibility::Dynamic {
+            told.changes = self.simulator.changes(course);
+        }
+        let notes = &mut told.notes;
+        if let Some(end) = course.ended() {
+            notes.push(format!("ended: in state {}", workflow.state_name(end)));
+        }
+        let remembered = course.remembered.iter();
+        notes.extend(remembered.map(|(key, value)| format!("remembered: {key} = {value}")));
+        if !course.effects.is_empty() {
+            notes.push(format!("effects: {}", course.effects.join(", ")));
+        }
+        notes.extend(course.faults.iter().map(|fault| format!("fault: {fault}")));
+        notes.extend(self.held());
+        if from != to {
+            notes.extend(self.timer());
+        }
+        self.refresh();
+        told
+    }
+
+    /// Looks again at what is listed.
+    fn refresh(&mut self) {
+        let workflow = self.simulator.workflow();
+        self.items = Kind::ALL
+            .into_iter()
+            .flat_map(|kind| {
+                let own = self.inventory.names(kind).into_iter();
+                let names: Vec<_> = match workflow.settings().visibility {
+                    Visibility::Dynamic => {
+                        let unnamed = own.filter(|name| {
+                            workflow.always_everything() && !workflow.is_bound(kind, name)
+                        });
+                        self.simulator.callable(kind).chain(unnamed).collect()
+                    }
+                    Visibility::Static => {
+                        let own: Vec<_> = own.collect();
+                        let others = workflow.artifacts(kind).filter(|name| !own.contains(name));
+                        own.iter().copied().chain(others).collect()
+                    }
+                };
+                names.into_iter().map(move |name| (kind, name))
+            })
+            .map(|(kind, name)| self.item(kind, name))
+            .collect();
+    }
+
+    fn item(&self, kind: Kind, name: &str) -> Item {
+        let arguments = match kind {
+            Kind::Tool => match self.inventory.tool(name) {
+                Some(tool) => of_schema(&tool.input),
+                None => Vec::new(),
+            },
+            Kind::Resource => Vec::new(),
+            Kind::Prompt => {
+                let prompt = self.inventory.prompt(name).into_iter();
+                let arguments = prompt.flat_map(|prompt| &prompt.arguments);
+                let arguments = arguments.map(|argument| Argument {
+                    name: argument.name.clone(),
+                    description: argument.description.clone(),
+                    required: argument.required,
+                    of: Some("string".to_owned()),
+                });
+                arguments.collect()
+            }
+        };
+        Item {
+            kind,
+            name: name.to_owned(),
+            description: self.inventory.description(kind, name).map(str::to_owned),
+            arguments,
+        }
+    }
+
+    /// How a call ends: as it was said, or as somebody says now.
+    async fn outcome(&mut self, call: &Call<'_>) -> (Outcome, Option<Value>) {
+        let said = (self.next.outcome.take(), self.next.result.take());
+        let keyboard = match (said, &self.keyboard) {
+            ((None, None), Some(keyboard)) if !self.inventory.answers(call.kind, call.name) => {
+                keyboard.clone()
+            }
+            ((outcome, result), _) => return (outcome.unwrap_or(Outcome::Success), result),
+        };
+        let question = format!(
+            "{} would run; it ends in success, error, timeout, cancelled or unknown [success]: ",
+            call.name
+        );
+        loop {
+            let Some(typed) = keyboard.ask(&question).await else {
+                return (Outcome::Error, None);
+            };
+            if let Some(ending) = ending(typed.trim()) {
+                return ending;
+            }
+        }
+    }
+
+    /// What a person says to a question: as it was said, or as somebody says now.
+    async fn consent(&mut self, question: &str) -> Consent {
+        let keyboard = match (self.next.consent.take(), &self.keyboard) {
+            (Some(consent), _) => return consent,
+            (None, None) => return Consent::Yes,
+            (None, Some(keyboard)) => keyboard.clone(),
+        };
+        let question = format!("{question} (yes, no or later) [yes]: ");
+        loop {
+            match keyboard.ask(&question).await.as_deref().map(str::trim) {
+                None => return Consent::Later,
+                Some("") => return Consent::Yes,
+                Some(typed) => {
+                    if let Some(consent) = consent_named(typed) {
+                        return consent;
                     }
                 }
             }
-        })
+        }
     }
 
-    async fn outcome(&self, tool: &str) -> Outcome {
-        match &self.next {
-            Next::Scripted(next) => {
-                std::mem::take(&mut *next.lock().unwrap_or_else(PoisonError::into_inner))
-            }
-            Next::Asked(keyboard) => loop {
-                let question =
-                    format!("{tool} would run; it ends in success, error or timeout [success]: ");
-                match keyboard.ask(&question).await.as_deref().map(str::trim) {
-                    None => return Outcome::Error,
-                    Some("") => return Outcome::Success,
-                    Some(name) => {
-                        if let Some(outcome) = Outcome::named(name) {
-                            return outcome;
-                        }
-                    }
-                }
+    /// What the client's model answers: as it was said, or as somebody says now.
+    async fn answer(&mut self, asked: &Question) -> Reply {
+        let keyboard = match (self.next.answers.pop_front(), &self.keyboard) {
+            (Some(answer), _) => return answer,
+            (None, None) => return text_answer(PLAIN_ANSWER),
+            (None, Some(keyboard)) => keyboard.clone(),
+        };
+        let mut lines: Vec<_> = asked
+            .system
+            .iter()
+            .map(|text| format!("system: {text}"))
+            .collect();
+        lines.extend(asked.messages.iter().map(|(role, text)| match role {
+            Role::User => format!("user: {text}"),
+            Role::Assistant => format!("assistant: {text}"),
+        }));
+        let question = format!(
+            "the client's model is asked:\n  {}\nits answer as text or JSON, or error: ",
+            lines.join("\n  ")
+        );
+        match keyboard.ask(&question).await.as_deref().map(str::trim) {
+            None | Some("error") => None,
+            Some(typed) => match serde_json::from_str::<Value>(typed) {
+                Ok(answer) if answer.is_object() => Some(answer),
+                Ok(_) | Err(_) => text_answer(typed),
             },
         }
     }
 }
 
-/// A clock that stands still until it is made to leap.
-struct Standstill(watch::Sender<Time>);
+/// `success`, or `success {"content": []}`.
+fn ending(typed: &str) -> Option<(Outcome, Option<Value>)> {
+    if typed.is_empty() {
+        return Some((Outcome::Success, None));
+    }
+    let (word, json) = split(typed);
+    let result = match json {
+        "" => None,
+        json => Some(serde_json::from_str(json).ok()?),
+    };
+    Some((outcome_named(word)?, result))
+}
 
-impl Default for Standstill {
-    fn default() -> Self {
-        Self(watch::Sender::new(Time(0)))
+fn plain(end: End, text: &str) -> Told {
+    Told {
+        end,
+        text: text.to_owned(),
+        structured: None,
+        moved: None,
+        changes: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
-impl Standstill {
-    /// No deadline in a file is longer than a year.
-    fn pass_every_deadline(&self) {
-        let leap = Duration::from_secs(2 * 365 * 24 * 60 * 60);
-        self.0.send_modify(|now| *now = *now + leap);
-    }
+fn refused(code: u16, text: &str) -> Told {
+    let end = End::Refused {
+        code: code.into(),
+        name: refusal_name(code).to_owned(),
+    };
+    plain(end, text)
 }
 
-impl Clock for Standstill {
-    fn now(&self) -> Time {
-        *self.0.borrow()
+/// What a call came to. A result that holds no text is told as it was written.
+fn came(end: End, result: Option<Value>, written: bool) -> Told {
+    let Some(result) = result else {
+        return plain(end, "(dry) no result");
+    };
+    let mut told = read(&Ok(result.clone()));
+    if told.text.is_empty() && written {
+        told.structured = None;
+        told.text = result.to_string();
     }
-
-    fn sleep_until(&self, when: Time) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let mut now = self.0.subscribe();
-        Box::pin(async move {
-            if now.wait_for(|now| *now >= when).await.is_err() {
-                pending::<()>().await;
-            }
-        })
-    }
+    Told { end, ..told }
 }
 
 #[cfg(test)]
@@ -160,10 +430,36 @@ mod tests {
     #[test]
     fn an_outcome_is_known_by_its_beginning() {
         for outcome in Outcome::ALL {
-            assert_eq!(Outcome::named(outcome.name()), Some(outcome));
+            assert_eq!(outcome_named(&outcome.to_string()), Some(outcome));
         }
-        assert_eq!(Outcome::named("t"), Some(Outcome::Timeout));
-        assert_eq!(Outcome::named(""), None);
-        assert_eq!(Outcome::named("successful"), None);
+        assert_eq!(outcome_named("t"), Some(Outcome::Timeout));
+        assert_eq!(outcome_named(""), None);
+        assert_eq!(outcome_named("successful"), None);
+        assert_eq!(consent_named("l"), Some(Consent::Later));
+        assert_eq!(consent_named(""), None);
+    }
+
+    #[test]
+    fn an_ending_is_an_outcome_and_what_it_comes_to() {
+        assert_eq!(ending(""), Some((Outcome::Success, None)));
+        assert_eq!(ending("err"), Some((Outcome::Error, None)));
+        assert_eq!(
+            ending("success {\"a\": 1}"),
+            Some((Outcome::Success, Some(json!({"a": 1}))))
+        );
+        assert_eq!(ending("success {"), None);
+        assert_eq!(ending("perhaps"), None);
+    }
+
+    #[test]
+    fn a_result_without_text_is_told_as_it_was_written() {
+        let told = came(End::Ok, Some(json!({"structuredContent": {"a": 1}})), true);
+        assert_eq!(told.text, r#"{"structuredContent":{"a":1}}"#);
+        let told = came(
+            End::Ok,
+            Some(json!({"content": [{"type": "text", "text": "x"}]})),
+            true,
+        );
+        assert_eq!(told.text, "x");
     }
 }

@@ -1,7 +1,8 @@
 //! A person at the prompt.
 
 use super::{
-    script,
+    dry::Prepared,
+    script::{self, Meaning},
     session::{Action, Argument, Item, Session},
     show,
 };
@@ -24,6 +25,12 @@ const HELP: &str = "  NAME or NUMBER     call it; its arguments are asked for
   list               what is callable, with its arguments
   state              where the workflow stands
   quit               end; so does the end of input";
+
+const DRY_HELP: &str = "  wait 30m           let time pass; timers fire
+  ctx                what is remembered
+  settle OUTCOME     say how the call ended that nobody knew the end of
+  outcome OUTCOME, result {json}, approve yes|no|later, sampling success {json}|error
+                     answer before it is asked, for the next call that needs it";
 
 /// Who types. Clones share it.
 #[derive(Clone, Default)]
@@ -48,8 +55,10 @@ enum Typed {
     Help,
     List,
     State,
+    Memory,
     Quit,
     Do(Action),
+    Prepare(Prepared),
     /// To be called once its arguments are known.
     Ask(Item),
     Wrong(String),
@@ -58,7 +67,7 @@ enum Typed {
 /// Goes on until the player has had enough.
 pub(crate) async fn play(
     file: &File,
-    mut session: Session,
+    mut session: Session<'_>,
     keyboard: &Keyboard,
 ) -> Result<(), Stop> {
     let mut out = io::stdout();
@@ -67,16 +76,20 @@ pub(crate) async fn play(
         None => file.name.clone(),
     };
     writeln!(out, "{}", printable(&title))?;
-    writeln!(out, "  {}", show::state(&session))?;
+    writeln!(out, "{}", show::standing(&session))?;
     writeln!(out, "{}", show::menu(session.items()))?;
     writeln!(out, "type a name or a number, or help")?;
     while let Some(line) = keyboard.ask("> ").await {
         let items: Vec<_> = session.items().cloned().collect();
-        let action = match understand(&line, &items) {
+        let dry = session.dry();
+        let action = match understand(&line, &items, Mode::of(dry.is_some())) {
             Typed::Nothing => continue,
             Typed::Quit => return Ok(()),
             Typed::Help => {
                 writeln!(out, "{HELP}")?;
+                if dry.is_some() {
+                    writeln!(out, "{DRY_HELP}")?;
+                }
                 continue;
             }
             Typed::List => {
@@ -85,6 +98,17 @@ pub(crate) async fn play(
             }
             Typed::State => {
                 writeln!(out, "{}", show::place(&session))?;
+                continue;
+            }
+            Typed::Memory => {
+                let memory = dry.map(|dry| dry.memory()).unwrap_or_default();
+                writeln!(out, "  {}", printable(&memory))?;
+                continue;
+            }
+            Typed::Prepare(prepared) => {
+                if let Some(dry) = dry {
+                    dry.prepare(&prepared);
+                }
                 continue;
             }
             Typed::Wrong(why) => {
@@ -120,7 +144,7 @@ async fn fill_in(item: &Item, keyboard: &Keyboard) -> Option<Map<String, Value>>
     Some(arguments)
 }
 
-fn understand(line: &str, items: &[Item]) -> Typed {
+fn understand(line: &str, items: &[Item], mode: Mode) -> Typed {
     let line = line.trim();
     match line {
         "" => return Typed::Nothing,
@@ -136,6 +160,14 @@ fn understand(line: &str, items: &[Item]) -> Typed {
         Err(why) => return Typed::Wrong(why),
     }
     let (name, json) = script::split(line);
+    // What is listed under such a name is meant before what the dry run would do.
+    if mode == Mode::Dry && items.iter().all(|item| item.name != name) {
+        match script::dry(line) {
+            Ok(Some(meaning)) => return from_script(meaning),
+            Ok(None) => {}
+            Err(why) => return Typed::Wrong(why),
+        }
+    }
     let item = match find(name, items) {
         Ok(item) => item,
         Err(why) => return Typed::Wrong(why),
@@ -146,6 +178,33 @@ fn understand(line: &str, items: &[Item]) -> Typed {
     match script::arguments(json) {
         Ok(arguments) => Typed::Do(of(item.kind, item.name, arguments)),
         Err(why) => Typed::Wrong(why),
+    }
+}
+
+/// Whether time and outcomes are the player's to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    Served,
+    Dry,
+}
+
+impl Mode {
+    fn of(dry: bool) -> Self {
+        match dry {
+            true => Self::Dry,
+            false => Self::Served,
+        }
+    }
+}
+
+fn from_script(meaning: Meaning) -> Typed {
+    match meaning {
+        Meaning::Do(action) => Typed::Do(action),
+        Meaning::Prepare(prepared) => Typed::Prepare(prepared),
+        Meaning::Memory => Typed::Memory,
+        Meaning::List => Typed::List,
+        Meaning::State => Typed::State,
+        Meaning::Nothing | Meaning::Expect(_) => Typed::Nothing,
     }
 }
 
@@ -197,7 +256,9 @@ fn value(argument: &Argument, typed: &str) -> Option<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use interlock::workflow::Outcome;
     use serde_json::json;
+    use std::time::Duration;
 
     fn item(kind: Kind, name: &str, arguments: &[&str]) -> Item {
         let arguments = arguments.iter().map(|name| Argument {
@@ -250,9 +311,32 @@ mod tests {
                 Typed::Wrong("several things are called sorry: take the number".into()),
             ),
         ] {
-            assert_eq!(understand(line, &items), typed, "{line:?}");
+            for mode in [Mode::Served, Mode::Dry] {
+                assert_eq!(understand(line, &items, mode), typed, "{line:?}");
+            }
         }
-        assert!(matches!(understand("1 {", &items), Typed::Wrong(_)));
+        let wrong = understand("1 {", &items, Mode::Served);
+        assert!(matches!(wrong, Typed::Wrong(_)));
+    }
+
+    #[test]
+    fn a_dry_run_understands_more_unless_a_tool_is_called_so() {
+        let items = [item(Kind::Tool, "settle", &[])];
+        let hour = Action::Wait(Duration::from_secs(3600));
+        assert_eq!(understand("wait 1h", &items, Mode::Dry), Typed::Do(hour));
+        assert_eq!(understand("ctx", &items, Mode::Dry), Typed::Memory);
+        assert_eq!(
+            understand("outcome error", &items, Mode::Dry),
+            Typed::Prepare(Prepared::Outcome(Outcome::Error))
+        );
+        let call = Typed::Do(Action::Call("settle".into(), Map::new()));
+        assert_eq!(understand("settle", &items, Mode::Dry), call);
+        assert!(matches!(
+            understand("wait 1h", &items, Mode::Served),
+            Typed::Wrong(_)
+        ));
+        let call = Typed::Do(Action::Call("ctx".into(), Map::new()));
+        assert_eq!(understand("ctx", &items, Mode::Served), call);
     }
 
     #[test]

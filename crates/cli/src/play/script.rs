@@ -2,13 +2,19 @@
 
 use super::{
     client::section,
-    dry::{Dry, Outcome},
+    dry::{Prepared, consent_named, outcome_named},
     session::{Action, End, Session, Told},
     show,
 };
-use crate::{Stop, report::plural, terminal::printable};
+use crate::{
+    Stop,
+    load::shown,
+    report::plural,
+    simulate::{same, text_answer},
+    terminal::printable,
+};
 use anyhow::{Context, anyhow};
-use interlock::workflow::Kind;
+use interlock::workflow::{Kind, Outcome, file::parse_duration};
 use serde_json::{Map, Value};
 use std::{
     collections::BTreeSet,
@@ -29,26 +35,30 @@ struct Line {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Meaning {
+pub(crate) enum Meaning {
     /// A comment, or nothing.
     Nothing,
     Do(Action),
     List,
     State,
-    Outcome(Outcome),
+    /// What is remembered.
+    Memory,
+    Prepare(Prepared),
     Expect(Expectation),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Expectation {
+pub(crate) enum Expectation {
     State(String),
     Tools(BTreeSet<String>),
+    /// What is remembered under a key; null is nothing.
+    Memory(String, Value),
     /// Of the last step.
     Last(Ended),
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Ended {
+pub(crate) enum Ended {
     Refused(u64),
     Text(String),
     Error,
@@ -83,7 +93,7 @@ impl Script {
                     written: written.trim().to_owned(),
                     meaning,
                 }),
-                Err(why) => faults.push(format!("{}:{}: {why}", path.display(), at + 1)),
+                Err(why) => faults.push(format!("{}:{}: {why}", shown(path), at + 1)),
             }
         }
         if !faults.is_empty() {
@@ -98,19 +108,34 @@ impl Script {
         })
     }
 
-    /// Whether it says how calls end, which they do only in a dry run.
-    pub(crate) fn has_outcomes(&self) -> bool {
+    /// The first line that means something only in a dry run.
+    pub(crate) fn dry_line(&self) -> Option<&str> {
         let mut lines = self.lines.iter();
-        lines.any(|line| matches!(line.meaning, Meaning::Outcome(_)))
+        let line = lines.find(|line| line.meaning.needs_dry())?;
+        Some(&line.written)
+    }
+}
+
+impl Meaning {
+    /// Whether it is about time, memory or how calls end, which only a dry run decides.
+    fn needs_dry(&self) -> bool {
+        match self {
+            Self::Nothing | Self::List | Self::State => false,
+            Self::Memory | Self::Prepare(_) => true,
+            Self::Do(action) => match action {
+                Action::Call(..) | Action::Read(_) | Action::Get(..) => false,
+                Action::Wait(_) | Action::Settle(_) => true,
+            },
+            Self::Expect(expectation) => match expectation {
+                Expectation::State(_) | Expectation::Tools(_) | Expectation::Last(_) => false,
+                Expectation::Memory(..) => true,
+            },
+        }
     }
 }
 
 /// Plays a script to its end and prints what happens.
-pub(crate) async fn play(
-    script: Script,
-    mut session: Session,
-    dry: Option<&Dry>,
-) -> Result<(), Stop> {
+pub(crate) async fn play(script: Script, mut session: Session<'_>) -> Result<(), Stop> {
     let mut out = io::stdout();
     let mut last = None;
     let (mut met, mut failed) = (0, Vec::new());
@@ -124,7 +149,8 @@ pub(crate) async fn play(
             Meaning::Do(_)
             | Meaning::List
             | Meaning::State
-            | Meaning::Outcome(_)
+            | Meaning::Memory
+            | Meaning::Prepare(_)
             | Meaning::Expect(_) => writeln!(out, "> {}", line.written)?,
         }
         match &line.meaning {
@@ -135,18 +161,23 @@ pub(crate) async fn play(
                 last = Some(told);
             }
             Meaning::List => writeln!(out, "{}", show::menu(session.items()))?,
-            Meaning::State => writeln!(out, "  {}", show::state(&session))?,
-            Meaning::Outcome(outcome) => {
-                if let Some(dry) = dry {
-                    dry.expect(*outcome);
+            Meaning::State => writeln!(out, "{}", show::standing(&session))?,
+            Meaning::Memory => {
+                if let Some(dry) = session.dry() {
+                    writeln!(out, "  {}", printable(&dry.memory()))?;
                 }
             }
-            Meaning::Expect(expectation) => match judge(expectation, &session, last.as_ref()) {
+            Meaning::Prepare(prepared) => {
+                if let Some(dry) = session.dry() {
+                    dry.prepare(prepared);
+                }
+            }
+            Meaning::Expect(expectation) => match judge(expectation, &mut session, last.as_ref()) {
                 Ok(()) => met += 1,
                 Err(why) => {
                     let why = printable(&why);
                     writeln!(out, "  FAILED: {why}")?;
-                    failed.push(format!("{}:{}: {why}", script.path.display(), at + 1));
+                    failed.push(format!("{}:{}: {why}", shown(&script.path), at + 1));
                 }
             },
         }
@@ -163,7 +194,11 @@ pub(crate) async fn play(
 }
 
 /// Whether things are as expected, and how they are if not.
-fn judge(expectation: &Expectation, session: &Session, last: Option<&Told>) -> Result<(), String> {
+fn judge(
+    expectation: &Expectation,
+    session: &mut Session<'_>,
+    last: Option<&Told>,
+) -> Result<(), String> {
     match expectation {
         Expectation::State(expected) => match session.state() {
             Some(state) if state == expected => Ok(()),
@@ -191,6 +226,16 @@ fn judge(expectation: &Expectation, session: &Session, last: Option<&Told>) -> R
                 names(expected),
                 names(&listed)
             ))
+        }
+        Expectation::Memory(key, expected) => {
+            let dry = session.dry();
+            match dry
+                .and_then(|dry| dry.remembered(key))
+                .unwrap_or(&Value::Null)
+            {
+                found if same(found, expected) => Ok(()),
+                found => Err(format!("expected ctx {key} {expected}, but it is {found}")),
+            }
         }
         Expectation::Last(expected) => match last {
             Some(told) => judge_last(expected, told),
@@ -235,19 +280,58 @@ fn parse(line: &str) -> Result<Meaning, String> {
         "list" | "state" if !rest.is_empty() => Err(format!("`{verb}` stands alone")),
         "list" => Ok(Meaning::List),
         "state" => Ok(Meaning::State),
-        "outcome" => Outcome::ALL
-            .into_iter()
-            .find(|outcome| outcome.name() == rest)
-            .map(Meaning::Outcome)
-            .ok_or_else(|| "an outcome is success, error or timeout".to_owned()),
         "expect" => expectation(rest).map(Meaning::Expect),
-        _ => match action(line)? {
-            Some(action) => Ok(Meaning::Do(action)),
-            None => Err(format!(
-                "no step `{verb}`; there are: call, read, get, list, state, outcome, expect"
+        _ => match (action(line)?, dry(line)?) {
+            (Some(action), _) => Ok(Meaning::Do(action)),
+            (None, Some(meaning)) => Ok(meaning),
+            (None, None) => Err(format!(
+                "no step `{verb}`; there are: call, read, get, list, state, expect, and with \
+                 --dry: outcome, result, approve, sampling, wait, settle, ctx"
             )),
         },
     }
+}
+
+/// What only a dry run understands; `None` if it is nothing of it.
+pub(crate) fn dry(line: &str) -> Result<Option<Meaning>, String> {
+    let (verb, rest) = split(line);
+    let prepared = match verb {
+        "outcome" => Prepared::Outcome(outcome(rest)?),
+        "result" => Prepared::Result(json(rest, "result")?),
+        "approve" => consent_named(rest)
+            .map(Prepared::Consent)
+            .ok_or("an approval is yes, no or later")?,
+        "sampling" => sampling(rest)?,
+        "wait" => {
+            let time = parse_duration(rest)
+                .map_err(|fault| format!("`{rest}` {fault}: write a time such as 30s or 10m"))?;
+            return Ok(Some(Meaning::Do(Action::Wait(time))));
+        }
+        "settle" => return Ok(Some(Meaning::Do(Action::Settle(outcome(rest)?)))),
+        "ctx" if rest.is_empty() => return Ok(Some(Meaning::Memory)),
+        "ctx" => return Err("`ctx` stands alone".to_owned()),
+        _ => return Ok(None),
+    };
+    Ok(Some(Meaning::Prepare(prepared)))
+}
+
+fn outcome(name: &str) -> Result<Outcome, String> {
+    let named = outcome_named(name).filter(|outcome| outcome.to_string() == name);
+    named.ok_or_else(|| "an outcome is success, error, timeout, cancelled or unknown".to_owned())
+}
+
+/// `success`, `success {json}` or `error`.
+fn sampling(written: &str) -> Result<Prepared, String> {
+    match split(written) {
+        ("success", "") => Ok(Prepared::Answer(text_answer(""))),
+        ("success", answer) => Ok(Prepared::Answer(Some(json(answer, "answer")?))),
+        ("error", "") => Ok(Prepared::Answer(None)),
+        _ => Err("the client's model answers `success`, `success {json}` or `error`".to_owned()),
+    }
+}
+
+fn json(written: &str, what: &str) -> Result<Value, String> {
+    serde_json::from_str(written).map_err(|error| format!("the {what} is no JSON: {error}"))
 }
 
 /// What `call`, `read` and `get` mean; `None` if it is none of them.
@@ -290,11 +374,19 @@ fn expectation(rest: &str) -> Result<Expectation, String> {
             .parse()
             .map(|code| Expectation::Last(Ended::Refused(code)))
             .map_err(|_| "a refusal is expected by its code".to_owned()),
+        "ctx" => {
+            let valued = valued()?;
+            let (key, value) = split(&valued);
+            match value {
+                "" => Err("`expect ctx` needs a key and a JSON value".to_owned()),
+                value => Ok(Expectation::Memory(key.to_owned(), json(value, "value")?)),
+            }
+        }
         "text" => Ok(Expectation::Last(Ended::Text(valued()?))),
         "error" | "ok" if !value.is_empty() => Err(format!("`expect {what}` stands alone")),
         "error" => Ok(Expectation::Last(Ended::Error)),
         "ok" => Ok(Expectation::Last(Ended::Ok)),
-        _ => Err("expected can be: state, tools, refused, text, error, ok".to_owned()),
+        _ => Err("expected can be: state, tools, ctx, refused, text, error, ok".to_owned()),
     }
 }
 
@@ -307,7 +399,9 @@ pub(crate) fn split(line: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simulate::Consent;
     use serde_json::json;
+    use std::time::Duration;
 
     fn object(value: Value) -> Map<String, Value> {
         value.as_object().unwrap().clone()
@@ -322,7 +416,39 @@ mod tests {
             ("  # call x", Ok(Meaning::Nothing)),
             ("list", Ok(Meaning::List)),
             (" state ", Ok(Meaning::State)),
-            ("outcome timeout", Ok(Meaning::Outcome(Outcome::Timeout))),
+            (
+                "outcome timeout",
+                Ok(Meaning::Prepare(Prepared::Outcome(Outcome::Timeout))),
+            ),
+            (
+                "result {\"a\": 1}",
+                Ok(Meaning::Prepare(Prepared::Result(json!({"a": 1})))),
+            ),
+            (
+                "approve later",
+                Ok(Meaning::Prepare(Prepared::Consent(Consent::Later))),
+            ),
+            (
+                "sampling success {\"b\": 2}",
+                Ok(Meaning::Prepare(Prepared::Answer(Some(json!({"b": 2}))))),
+            ),
+            (
+                "sampling error",
+                Ok(Meaning::Prepare(Prepared::Answer(None))),
+            ),
+            (
+                "wait 30m",
+                Ok(Meaning::Do(Action::Wait(Duration::from_secs(1800)))),
+            ),
+            (
+                "settle cancelled",
+                Ok(Meaning::Do(Action::Settle(Outcome::Cancelled))),
+            ),
+            ("ctx", Ok(Meaning::Memory)),
+            (
+                "expect ctx order \"A 1\"",
+                expect(Expectation::Memory("order".into(), json!("A 1"))),
+            ),
             (
                 "call  refund  {\"a\": \"b c\"} ",
                 Ok(Meaning::Do(Action::Call(
@@ -369,7 +495,18 @@ mod tests {
             ("call x {", "not an object"),
             ("read a b", "nothing else"),
             ("list all", "stands alone"),
-            ("outcome unknown", "success, error or timeout"),
+            ("outcome good", "success, error, timeout"),
+            ("outcome succ", "success, error, timeout"),
+            ("result", "the result is no JSON"),
+            ("approve", "yes, no or later"),
+            ("sampling maybe", "answers"),
+            ("sampling error {}", "answers"),
+            ("wait 30", "has no unit"),
+            ("wait", "not a duration"),
+            ("settle", "success, error, timeout"),
+            ("ctx order", "stands alone"),
+            ("expect ctx order", "a key and a JSON value"),
+            ("expect ctx order A-1", "no JSON"),
             ("expect", "expected can be"),
             ("expect state", "needs a value"),
             ("expect refused late", "by its code"),
@@ -391,6 +528,7 @@ mod tests {
             structured: None,
             moved: None,
             changes: Vec::new(),
+            notes: Vec::new(),
         };
         let check = |expected| judge_last(&expected, &told);
         assert_eq!(check(Ended::Refused(1081)), Ok(()));

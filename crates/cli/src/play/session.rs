@@ -1,18 +1,61 @@
 //! What a player knows: the state, the lists, and what came of the last step.
 
-use super::client::{Answer, Client};
+use super::{dry::Dry, served::Served};
+use crate::simulate::Change;
 use anyhow::Result;
-use interlock::{
-    Server,
-    workflow::{Kind, file::File},
-};
-use serde_json::{Map, Value, json};
+use interlock::workflow::{Kind, Outcome};
+use serde_json::{Map, Value};
+use std::time::Duration;
 
-/// A client that keeps its lists as fresh as it is told to.
-pub(crate) struct Session {
-    client: Client,
-    state: Option<String>,
-    lists: Vec<(Kind, Vec<Item>)>,
+/// Who answers what is played.
+pub(crate) enum Session<'f> {
+    /// The real server.
+    Served(Box<Served>),
+    /// The gate alone.
+    Dry(Box<Dry<'f>>),
+}
+
+impl<'f> Session<'f> {
+    /// Where the workflow stands, if there is one.
+    pub(crate) fn state(&self) -> Option<&str> {
+        match self {
+            Self::Served(served) => served.state(),
+            Self::Dry(dry) => dry.state(),
+        }
+    }
+
+    /// Everything that is listed.
+    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
+        let items: Vec<_> = match self {
+            Self::Served(served) => served.items().collect(),
+            Self::Dry(dry) => dry.items().collect(),
+        };
+        items.into_iter()
+    }
+
+    /// What else is known about where the workflow stands, a line each.
+    pub(crate) fn facts(&self) -> Vec<String> {
+        match self {
+            Self::Served(_) => Vec::new(),
+            Self::Dry(dry) => dry.facts(),
+        }
+    }
+
+    /// Takes one step.
+    pub(crate) async fn perform(&mut self, action: &Action) -> Result<Told> {
+        match self {
+            Self::Served(served) => served.perform(action).await,
+            Self::Dry(dry) => Ok(dry.perform(action).await),
+        }
+    }
+
+    /// The run, if it is a dry one.
+    pub(crate) fn dry(&mut self) -> Option<&mut Dry<'f>> {
+        match self {
+            Self::Served(_) => None,
+            Self::Dry(dry) => Some(dry),
+        }
+    }
 }
 
 /// Something to call, as a list shows it.
@@ -40,6 +83,10 @@ pub(crate) enum Action {
     Call(String, Map<String, Value>),
     Read(String),
     Get(String, Map<String, Value>),
+    /// Time passes, in a dry run.
+    Wait(Duration),
+    /// An operator says how the call ended that nobody knew the end of, in a dry run.
+    Settle(Outcome),
 }
 
 /// What came of a step.
@@ -51,6 +98,8 @@ pub(crate) struct Told {
     /// From where to where it led, if it led anywhere.
     pub(crate) moved: Option<(String, String)>,
     pub(crate) changes: Vec<Change>,
+    /// What only a dry run can tell, a line each.
+    pub(crate) notes: Vec<String>,
 }
 
 /// How a step ended.
@@ -65,105 +114,10 @@ pub(crate) enum End {
     },
 }
 
-/// How a list differs from what it was.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Change {
-    pub(crate) kind: Kind,
-    pub(crate) appeared: Vec<String>,
-    pub(crate) gone: Vec<String>,
-}
-
-const WORKFLOW: &str = "dev.interlock/workflow";
 const REFUSAL: &str = "dev.interlock/refusal";
 
-impl Session {
-    /// Connects and looks around.
-    pub(crate) async fn start(server: &Server, file: &File) -> Result<Self> {
-        let mut client = Client::connect(server).await?;
-        let mut lists = Vec::new();
-        for kind in client.kinds() {
-            lists.push((kind, items(kind, &client.list(kind).await?)));
-        }
-        // No message tells the state before the first call, but the file does.
-        let initial = |workflow: &interlock::Workflow| {
-            workflow.state_name(workflow.initial().state).to_owned()
-        };
-        Ok(Self {
-            client,
-            state: file.workflow.as_ref().map(initial),
-            lists,
-        })
-    }
-
-    /// Where the workflow stands, if there is one.
-    pub(crate) fn state(&self) -> Option<&str> {
-        self.state.as_deref()
-    }
-
-    /// Everything that is listed.
-    pub(crate) fn items(&self) -> impl Iterator<Item = &Item> {
-        self.lists.iter().flat_map(|(_, items)| items)
-    }
-
-    /// Takes one step, and fetches the lists that were said to have changed.
-    pub(crate) async fn perform(&mut self, action: &Action) -> Result<Told> {
-        let (method, params) = match action {
-            Action::Call(name, arguments) => (
-                "tools/call",
-                json!({ "name": name, "arguments": arguments }),
-            ),
-            Action::Read(uri) => ("resources/read", json!({ "uri": uri })),
-            Action::Get(name, arguments) => (
-                "prompts/get",
-                json!({ "name": name, "arguments": arguments }),
-            ),
-        };
-        let answer = self.client.request(method, params).await?;
-        let mut told = read(&answer.body);
-        told.moved = self.follow(&answer);
-        for kind in answer.changed {
-            told.changes.extend(self.refresh(kind).await?);
-        }
-        Ok(told)
-    }
-
-    fn follow(&mut self, answer: &Answer) -> Option<(String, String)> {
-        let to = state_told(&answer.body)?;
-        let from = self.state.replace(to.to_owned())?;
-        (from != to).then(|| (from, to.to_owned()))
-    }
-
-    async fn refresh(&mut self, kind: Kind) -> Result<Option<Change>> {
-        let after = items(kind, &self.client.list(kind).await?);
-        let Some((_, list)) = self.lists.iter_mut().find(|(of, _)| *of == kind) else {
-            return Ok(None);
-        };
-        let before = std::mem::replace(list, after);
-        Ok(Some(Change {
-            kind,
-            appeared: missing(list, &before),
-            gone: missing(&before, list),
-        }))
-    }
-}
-
-/// The names that are in one list and not in the other.
-fn missing(from: &[Item], other: &[Item]) -> Vec<String> {
-    from.iter()
-        .filter(|item| other.iter().all(|there| there.name != item.name))
-        .map(|item| item.name.clone())
-        .collect()
-}
-
-fn state_told(body: &Result<Value, Value>) -> Option<&str> {
-    match body {
-        Ok(result) => result["_meta"][WORKFLOW]["state"].as_str(),
-        Err(error) => error["data"]["refusal"]["state"].as_str(),
-    }
-}
-
 /// What an answer says, apart from what it changed.
-fn read(body: &Result<Value, Value>) -> Told {
+pub(crate) fn read(body: &Result<Value, Value>) -> Told {
     let (end, text, structured) = match body {
         Ok(result) => {
             let failed = match result["isError"] == true {
@@ -184,6 +138,7 @@ fn read(body: &Result<Value, Value>) -> Told {
         structured,
         moved: None,
         changes: Vec::new(),
+        notes: Vec::new(),
     }
 }
 
@@ -218,30 +173,12 @@ fn block(block: &Value) -> String {
     }
 }
 
-fn text_of(value: &Value) -> String {
+pub(crate) fn text_of(value: &Value) -> String {
     value.as_str().unwrap_or_default().to_owned()
 }
 
-fn items(kind: Kind, entries: &[Value]) -> Vec<Item> {
-    entries
-        .iter()
-        .map(|entry| Item {
-            kind,
-            name: text_of(match kind {
-                Kind::Tool | Kind::Prompt => &entry["name"],
-                Kind::Resource => &entry["uri"],
-            }),
-            description: entry["description"].as_str().map(str::to_owned),
-            arguments: match kind {
-                Kind::Tool => of_schema(&entry["inputSchema"]),
-                Kind::Resource => Vec::new(),
-                Kind::Prompt => of_prompt(&entry["arguments"]),
-            },
-        })
-        .collect()
-}
-
-fn of_schema(schema: &Value) -> Vec<Argument> {
+/// The arguments that a schema names.
+pub(crate) fn of_schema(schema: &Value) -> Vec<Argument> {
     let required = schema["required"].as_array();
     let required: Vec<_> = required.into_iter().flatten().collect();
     let properties = schema["properties"].as_object().into_iter().flatten();
@@ -255,7 +192,8 @@ fn of_schema(schema: &Value) -> Vec<Argument> {
         .collect()
 }
 
-fn of_prompt(arguments: &Value) -> Vec<Argument> {
+/// The arguments of a prompt.
+pub(crate) fn of_prompt(arguments: &Value) -> Vec<Argument> {
     let arguments = arguments.as_array().into_iter().flatten();
     arguments
         .map(|argument| Argument {
@@ -270,6 +208,7 @@ fn of_prompt(arguments: &Value) -> Vec<Argument> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn an_answer_is_a_success_an_error_or_a_refusal() {
@@ -304,30 +243,5 @@ mod tests {
             "messages": [{"role": "user", "content": {"type": "text", "text": "hi"}}],
         });
         assert_eq!(read(&Ok(prompt)).text, "user: hi");
-    }
-
-    #[test]
-    fn arguments_come_from_the_schema() {
-        let tool = json!({
-            "name": "t",
-            "inputSchema": {
-                "properties": {
-                    "b": {"type": "string", "description": "B"},
-                    "a": {"type": ["integer", "null"]},
-                },
-                "required": ["b"],
-            },
-        });
-        let [item] = &items(Kind::Tool, &[tool])[..] else {
-            panic!("one item");
-        };
-        let [b, a] = &item.arguments[..] else {
-            panic!("{:?}", item.arguments);
-        };
-        assert_eq!(
-            (&*b.name, b.required, b.of.as_deref()),
-            ("b", true, Some("string"))
-        );
-        assert_eq!((&*a.name, a.required, a.of.as_deref()), ("a", false, None));
     }
 }

@@ -3,9 +3,9 @@
 
 use super::{
     client::section,
-    session::{Argument, Change, End, Item, Session, Told},
+    session::{Argument, End, Item, Session, Told},
 };
-use crate::terminal::printable;
+use crate::{simulate::Change, terminal::printable};
 use interlock::workflow::Kind;
 
 /// What came of a step.
@@ -25,12 +25,13 @@ pub(crate) fn told(told: &Told) -> String {
         lines.push(format!("state: {from} -> {to}"));
     }
     lines.extend(told.changes.iter().map(change));
+    lines.extend(told.notes.iter().cloned());
     indented(&lines.join("\n"))
 }
 
-/// The state and the names of what is listed.
-pub(crate) fn place(session: &Session) -> String {
-    let mut lines = vec![state(session)];
+/// The state, what is known about it, and the names of what is listed.
+pub(crate) fn place(session: &Session<'_>) -> String {
+    let mut lines = vec![standing(session)];
     for kind in Kind::ALL {
         let names: Vec<_> = session
             .items()
@@ -38,18 +39,26 @@ pub(crate) fn place(session: &Session) -> String {
             .map(|item| &*item.name)
             .collect();
         if !names.is_empty() {
-            lines.push(format!("{}: {}", section(kind), names.join(", ")));
+            let listed = format!("{}: {}", section(kind), names.join(", "));
+            lines.push(indented(&listed));
         }
     }
-    indented(&lines.join("\n"))
+    lines.join("\n")
 }
 
 /// The state, in a line.
-pub(crate) fn state(session: &Session) -> String {
+fn state(session: &Session<'_>) -> String {
     match session.state() {
-        Some(state) => printable(&format!("state: {state}")),
+        Some(state) => format!("state: {state}"),
         None => "there is no workflow: everything is callable".to_owned(),
     }
+}
+
+/// The state and what is known about it.
+pub(crate) fn standing(session: &Session<'_>) -> String {
+    let mut lines = vec![state(session)];
+    lines.extend(session.facts());
+    indented(&lines.join("\n"))
 }
 
 /// What is listed, with descriptions and arguments, and a number for each.
@@ -129,11 +138,12 @@ mod tests {
                 appeared: vec!["refund".to_owned()],
                 gone: vec!["lookup".to_owned()],
             }],
+            notes: vec!["effects: mail".to_owned()],
         };
         assert_eq!(
             told(&moved),
             "  two\n  lines\\u{1b}\n  structured: {\"key\":\"k\"}\n  state: new -> found\n  \
-             tools: +refund -lookup"
+             tools: +refund -lookup\n  effects: mail"
         );
         let refused = Told {
             end: End::Refused {
@@ -144,6 +154,7 @@ mod tests {
             structured: None,
             moved: None,
             changes: Vec::new(),
+            notes: Vec::new(),
         };
         assert_eq!(told(&refused), "  refused (1081 not_in_state): No.");
     }

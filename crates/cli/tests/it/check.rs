@@ -1,17 +1,247 @@
 //! `interlock check`.
 
-use crate::stage::{Stage, example};
+use crate::stage::{Ended, Stage, example};
+use serde_json::{Value, json};
+
+const GOOD: &str = "interlock: 1
+name: x
+tools: { go: { description: Go, command: [go] } }
+states: { a: { initial: true, tools: { go: end } }, end: { terminal: true } }
+";
+
+/// Good, but for a state that nobody comes to.
+const ODD: &str = "interlock: 1
+name: x
+tools: { go: { description: Go, command: [go] } }
+states:
+  a: { initial: true, tools: { go: end } }
+  lost: { tools: { go: end } }
+  end: { terminal: true }
+";
+
+fn json(ended: &Ended) -> Value {
+    serde_json::from_str(&ended.stdout).unwrap()
+}
 
 #[test]
 fn a_good_file_is_summed_up() {
-    for (file, summary) in [
-        ("refund", "ok: 4 states, 3 tools, 1 resource, 1 prompt\n"),
-        ("crossroads", "ok: 6 states, 7 tools\n"),
+    let path = example("crossroads/interlock.yaml");
+    let ended = Stage::new().run(&["check", path.to_str().unwrap()]);
+    let summary = "ok: 6 states, 16 transitions, 7 tools\n";
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), summary));
+    assert_eq!(ended.stderr, "");
+}
+
+#[test]
+fn what_cannot_be_served_yet_is_said_and_is_not_wrong() {
+    let path = example("expenses/interlock.yaml");
+    let ended = Stage::new().run(&["check", path.to_str().unwrap(), "--deny-warnings"]);
+    assert_eq!(
+        (ended.code, &*ended.stdout),
+        (
+            Some(0),
+            "ok: 5 states, 9 transitions, 4 tools, 1 resource\n\
+             not served yet: a guard (`when`), memory (`set`), an effect (`effects`), \
+             an approval (`approve`), a hold (`unknown: hold`), a timer (`after`), \
+             a limit of visits (`max_visits`), a text on entry (`instructions`)\n"
+        )
+    );
+}
+
+#[test]
+fn the_tools_of_upstream_servers_are_taken_on_trust() {
+    let stage = Stage::new().with(
+        "flow.yaml",
+        "interlock: 1
+name: x
+servers: { shop: { command: [shop] } }
+states: { a: { initial: true, tools: { buy: end } }, end: { terminal: true } }
+",
+    );
+    let ended = stage.run(&["check", "flow.yaml"]);
+    assert_eq!(
+        (ended.code, &*ended.stdout),
+        (
+            Some(0),
+            "ok: 2 states, 1 transition, 1 server\nnot served yet: upstream servers (`servers`)\n"
+        )
+    );
+    for command in ["graph", "paths"] {
+        assert_eq!(
+            stage.run(&[command, "flow.yaml"]).code,
+            Some(0),
+            "{command}"
+        );
+    }
+}
+
+#[test]
+fn what_cannot_be_served_yet_is_refused_by_those_who_would_serve_it() {
+    let stage = Stage::new().with(
+        "upstream.yaml",
+        "interlock: 1\nname: x\nservers: { shop: { command: [shop] } }\n",
+    );
+    let expenses = example("expenses/interlock.yaml");
+    for (file, words) in [
+        (
+            expenses.to_str().unwrap(),
+            "an approval (`approve`) cannot be served yet",
+        ),
+        (
+            "upstream.yaml",
+            "upstream servers (`servers`) are not connected by this version",
+        ),
     ] {
-        let path = example(&format!("{file}/interlock.yaml"));
-        let ended = Stage::new().run(&["check", path.to_str().unwrap()]);
-        assert_eq!((ended.code, &*ended.stdout), (Some(0), summary));
-        assert_eq!(ended.stderr, "");
+        for command in ["serve", "play"] {
+            let ended = stage.run(&[command, file]);
+            assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{command}");
+            assert!(ended.stderr.contains(words), "{command}: {}", ended.stderr);
+        }
+    }
+}
+
+#[test]
+fn several_files_are_told_apart() {
+    let stage = Stage::new()
+        .with("good.yaml", GOOD)
+        .with("odd.yaml", ODD)
+        .with("wrong.yaml", "interlock: 2\nname: x\n");
+    let ended = stage.run(&["check", "good.yaml", "odd.yaml"]);
+    assert_eq!(
+        (ended.code, &*ended.stdout),
+        (
+            Some(0),
+            "good.yaml: ok: 2 states, 1 transition, 1 tool\n\
+             odd.yaml:6:3: warning[unreachable-state]: state \"lost\" cannot be reached\n  \
+             help: lead an edge to it, or remove it\n\
+             odd.yaml: ok: 3 states, 2 transitions, 1 tool; 1 warning\n"
+        )
+    );
+    let ended = stage.run(&["check", "wrong.yaml", "good.yaml"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended
+            .stdout
+            .contains("\nwrong.yaml: 1 error\ngood.yaml: ok: "),
+        "{}",
+        ended.stdout
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_read_does_not_hide_the_others() {
+    let stage = Stage::new().with("good.yaml", GOOD);
+    let files = ["check", "gone.yaml", "good.yaml", "lost.yaml"];
+    let ended = stage.run(&files);
+    assert_eq!(ended.code, Some(2));
+    assert!(
+        ended.stdout.starts_with("good.yaml: ok: "),
+        "{}",
+        ended.stdout
+    );
+    for name in ["gone.yaml", "lost.yaml"] {
+        let complaint = format!("cannot read `{name}`: ");
+        assert!(ended.stderr.contains(&complaint), "{}", ended.stderr);
+    }
+    let ended = stage.run(&["check", "gone.yaml", "good.yaml", "--json"]);
+    assert_eq!(ended.code, Some(2));
+    let files = &json(&ended)["files"];
+    assert_eq!(
+        (&files[0]["ok"], &files[1]["ok"]),
+        (&false.into(), &true.into())
+    );
+    let error = files[0]["error"].as_str().unwrap();
+    assert!(error.starts_with("cannot read `gone.yaml`: "), "{error}");
+}
+
+#[test]
+fn denied_warnings_are_a_failure() {
+    let stage = Stage::new().with("odd.yaml", ODD).with("good.yaml", GOOD);
+    let ended = stage.run(&["check", "odd.yaml", "--deny-warnings"]);
+    assert_eq!(ended.code, Some(1));
+    assert!(
+        ended.stdout.ends_with("\n1 warning, which is denied\n"),
+        "{}",
+        ended.stdout
+    );
+    let ended = stage.run(&["check", "good.yaml", "--deny-warnings"]);
+    assert_eq!(ended.code, Some(0));
+    let ended = stage.run(&["check", "odd.yaml", "--deny-warnings", "--json"]);
+    assert_eq!(
+        (ended.code, &json(&ended)["files"][0]["ok"]),
+        (Some(1), &true.into())
+    );
+}
+
+#[test]
+fn json_holds_the_summary_and_every_finding_with_its_place() {
+    let stage = Stage::new()
+        .with("odd.yaml", ODD)
+        .with("wrong.yaml", "{interlock: 1, name: ä, stats: {}}\n");
+    let ended = stage.run(&["check", "odd.yaml", "wrong.yaml", "--json"]);
+    assert_eq!(ended.code, Some(1));
+    assert_eq!(
+        json(&ended),
+        json!({ "files": [
+            {
+                "file": "odd.yaml",
+                "ok": true,
+                "summary": {
+                    "states": 3, "transitions": 2, "tools": 1,
+                    "resources": 0, "prompts": 0, "servers": 0,
+                },
+                "notServed": [],
+                "findings": [{
+                    "severity": "warning",
+                    "code": "unreachable-state",
+                    "message": "state \"lost\" cannot be reached",
+                    "help": "lead an edge to it, or remove it",
+                    "line": 6, "column": 3, "endLine": 6, "endColumn": 7,
+                    "start": 124, "end": 128,
+                }],
+            },
+            {
+                "file": "wrong.yaml",
+                "ok": false,
+                "findings": [{
+                    "severity": "error",
+                    "code": "unknown-key",
+                    "message": "the file has no key `stats`",
+                    "help": "did you mean `states`?",
+                    "line": 1, "column": 25, "endLine": 1, "endColumn": 30,
+                    "start": 25, "end": 30,
+                }],
+            },
+        ]})
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn the_name_of_a_file_is_not_obeyed() {
+    let name = "a\n\x1b[2J.yaml";
+    let stage = Stage::new().with(name, ODD);
+    let ended = stage.run(&["check", name, name]);
+    let shown = "a\\n\\u{1b}[2J.yaml";
+    assert!(
+        ended.stdout.starts_with(&format!("{shown}:6:3: warning")),
+        "{}",
+        ended.stdout
+    );
+    assert!(!ended.stdout.contains('\x1b'));
+    for arguments in [
+        ["check", "no\x1b[2J\n.yaml"],
+        ["graph", "no\x1b[2J\n.yaml"],
+        ["serve", "no\x1b[2J\n.yaml"],
+    ] {
+        let ended = stage.run(&arguments);
+        assert!(
+            ended
+                .stderr
+                .starts_with("error: cannot read `no\\u{1b}[2J\\n.yaml`: "),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -57,17 +287,7 @@ states:
 
 #[test]
 fn warnings_alone_are_no_failure() {
-    let stage = Stage::new().with(
-        "flow.yaml",
-        "interlock: 1
-name: x
-tools: { go: { description: Go, command: [go] } }
-states:
-  a: { initial: true, tools: { go: end } }
-  lost: { tools: { go: end } }
-  end: { terminal: true }
-",
-    );
+    let stage = Stage::new().with("flow.yaml", ODD);
     let ended = stage.run(&["check", "flow.yaml"]);
     assert_eq!(
         (ended.code, &*ended.stdout),
@@ -75,7 +295,7 @@ states:
             Some(0),
             "flow.yaml:6:3: warning[unreachable-state]: state \"lost\" cannot be reached\n  \
              help: lead an edge to it, or remove it\n\
-             ok: 3 states, 1 tool; 1 warning\n"
+             ok: 3 states, 2 transitions, 1 tool; 1 warning\n"
         )
     );
 }

@@ -40,6 +40,17 @@ fn a_file_is_written_in_the_notation_of_its_name() {
     assert!(dot.starts_with("digraph"));
     let mermaid = written(&["graph", "flow.yaml", "-o", "a.mmd"], "a.mmd");
     assert!(mermaid.starts_with("stateDiagram-v2"));
+    let svg = written(&["graph", "flow.yaml", "-o", "a.svg"], "a.svg");
+    assert!(
+        svg.starts_with("<svg ") && svg.ends_with("</svg>\n"),
+        "{svg}"
+    );
+    let machine = written(&["graph", "flow.yaml", "-o", "a.json"], "a.json");
+    let machine: serde_json::Value = serde_json::from_str(&machine).unwrap();
+    assert_eq!(
+        (&machine["id"], &machine["initial"]),
+        (&"hello".into(), &"new".into())
+    );
     let told = written(
         &["graph", "flow.yaml", "-o", "a.txt", "--format", "dot"],
         "a.txt",
@@ -64,10 +75,7 @@ fn what_cannot_be_drawn_is_said() {
     );
     let stateless = stage.run(&["graph", "plain.yaml"]);
     assert_eq!(stateless.code, Some(1));
-    assert_eq!(
-        stateless.stderr,
-        "error: `plain.yaml` has no states to draw\n"
-    );
+    assert_eq!(stateless.stderr, "error: `plain.yaml` has no states\n");
     let wrong = stage.run(&["graph", "wrong.yaml"]);
     assert_eq!((wrong.code, &*wrong.stdout), (Some(1), ""));
     assert!(
@@ -75,4 +83,52 @@ fn what_cannot_be_drawn_is_said() {
         "{}",
         wrong.stderr
     );
+}
+
+#[test]
+fn a_state_is_highlighted_in_pictures_and_not_in_machines() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let drawn = |format: &str| {
+        let arguments = ["graph", "flow.yaml", "--state", "new", "--format", format];
+        stage.run(&arguments)
+    };
+    assert!(drawn("svg").stdout.contains("Now in new."));
+    let machine = drawn("xstate");
+    assert_eq!((machine.code, &*machine.stdout), (Some(2), ""));
+    assert!(machine.stderr.contains("--state"), "{}", machine.stderr);
+}
+
+#[test]
+fn the_workflow_file_itself_is_not_written_over() {
+    let flow = r#"{"interlock": 1, "name": "x", "tools": {"go": {"description": "Go", "command": ["go"]}},
+        "states": {"a": {"initial": true, "tools": {"go": {"success": {"to": "a", "terminal": true}}}}}}"#;
+    let stage = Stage::new().with("flow.json", flow);
+    let ended = stage.run(&["graph", "flow.json", "-o", "./flow.json"]);
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    let kept = std::fs::read_to_string(stage.path("flow.json")).unwrap();
+    assert_eq!(kept, flow);
+    let beside = stage.run(&["graph", "flow.json", "-o", "machine.json"]);
+    assert_eq!(beside.code, Some(0), "{beside:?}");
+}
+
+#[test]
+fn what_is_too_large_for_a_picture_can_still_be_had_as_text() {
+    let state = |n: usize| format!("  s{n}: {{ tools: {{ go: s{} }} }}\n", n + 1);
+    let states: String = (1..2000).map(state).collect();
+    let flow = format!(
+        "interlock: 1\nname: x\ntools: {{ go: {{ description: Go, command: [go] }} }}\nstates:\n  \
+         s0: {{ initial: true, tools: {{ go: s1 }} }}\n{states}  s2000: {{ terminal: true }}\n"
+    );
+    let stage = Stage::new().with("flow.yaml", &flow);
+    let ended = stage.run(&["graph", "flow.yaml", "-o", "flow.svg"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(
+        ended
+            .stderr
+            .ends_with("more than a picture could show: try --format mermaid or dot\n"),
+        "{}",
+        ended.stderr
+    );
+    assert!(!stage.path("flow.svg").exists());
+    assert_eq!(stage.run(&["graph", "flow.yaml"]).code, Some(0));
 }

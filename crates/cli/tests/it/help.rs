@@ -2,23 +2,46 @@
 
 use crate::stage::Stage;
 
+/// Every command, and what stands behind it in its first example.
+const COMMANDS: [(&str, &str); 8] = [
+    ("check", " flow.yaml"),
+    ("graph", " flow.yaml"),
+    ("paths", " flow.yaml"),
+    ("play", " flow.yaml"),
+    ("serve", " flow.yaml"),
+    ("test", " flow.yaml"),
+    ("schema", " > "),
+    ("completions", " bash"),
+];
+
 #[test]
 fn without_arguments_it_helps() {
     let ended = Stage::new().run(&[]);
     assert_eq!(ended.code, Some(0));
-    for word in ["Usage:", "check", "graph", "play", "serve", "Exit codes:"] {
-        assert!(ended.stdout.contains(word), "{word}: {}", ended.stdout);
+    assert!(ended.stdout.contains("Usage:"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("Exit codes:"), "{}", ended.stdout);
+    for (command, _) in COMMANDS {
+        let (listed, example) = (
+            format!("\n  {command} "),
+            format!("\n  interlock {command}"),
+        );
+        assert!(ended.stdout.contains(&listed), "{listed}: {}", ended.stdout);
+        assert!(
+            ended.stdout.contains(&example),
+            "{example}: {}",
+            ended.stdout
+        );
     }
 }
 
 #[test]
 fn every_command_has_help_with_exit_codes_and_examples() {
     let stage = Stage::new();
-    for command in ["check", "graph", "play", "serve"] {
+    for (command, first) in COMMANDS {
         let ended = stage.run(&[command, "--help"]);
         assert_eq!(ended.code, Some(0));
         assert!(ended.stdout.contains("Exit codes:"), "{}", ended.stdout);
-        let example = format!("\n  interlock {command} flow.yaml");
+        let example = format!("\n  interlock {command}{first}");
         assert!(ended.stdout.contains(&example), "{}", ended.stdout);
         assert!(!ended.stdout.contains('\x1b'), "{}", ended.stdout);
     }
@@ -39,7 +62,13 @@ fn wrong_usage_is_exit_code_2() {
         &["check"],
         &["check", "missing.yaml"],
         &["check", "."],
+        &["check", "flow.yaml", "missing.yaml", "--jason"],
         &["graph", "missing.yaml"],
+        &["graph", "flow.yaml", "--format", "png"],
+        &["paths", "missing.yaml"],
+        &["schema", "flow.yaml"],
+        &["completions"],
+        &["completions", "csh"],
         &["serve", "missing.yaml"],
         &["serve", "flow.yaml", "--log", "loud"],
         &["serve", "flow.yaml", "--drain-timeout", "30"],

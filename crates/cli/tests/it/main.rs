@@ -3,8 +3,12 @@
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
 mod check;
+mod completions;
 mod graph;
 mod help;
+mod paths;
 mod play;
+mod schema;
 mod serve;
 mod stage;
+mod test;

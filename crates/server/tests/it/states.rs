@@ -4,7 +4,9 @@ use crate::common::{codes, desk, is_one_message, nothing_comes, refusal, tool};
 use interlock::{
     Context, Failure, Prompt, Resource, Server, Tool, Workflow,
     model::JsonObject,
-    workflow::{Builder, Kind, Outcome, Pass, Position, end},
+    workflow::{
+        BindingBuilder, Builder, End, Kind, Outcome, Pass, Position, Scope, Settings, end, to,
+    },
 };
 use interlock_testkit::{Client, connect};
 use serde_json::{Value, json};
@@ -59,7 +61,7 @@ fn workflows() -> Vec<Workflow> {
                 let up = if at + 1 == n {
                     end("s0")
                 } else {
-                    interlock::workflow::to(format!("s{}", at + 1))
+                    to(format!("s{}", at + 1))
                 };
                 let s = s.tool(format!("up{at}"), |t| t.success(up).error("s0"));
                 let s = s.tool("both", |t| t.success(format!("s{at}")));
@@ -93,7 +95,9 @@ fn ways(workflow: &Workflow) -> BTreeMap<String, Vec<(Kind, String, Outcome)>> {
                 if outcome == Outcome::Error && artifact.kind != Kind::Tool {
                     continue;
                 }
-                let after = workflow.step(position, binding, outcome).after;
+                let after = workflow
+                    .step(&position.into(), binding, &End::from(outcome))
+                    .after;
                 if found.iter().all(|(known, _)| *known != after) {
                     let mut way = way.clone();
                     way.push((artifact.kind, artifact.name.clone(), outcome));
@@ -286,19 +290,22 @@ async fn a_reset_instance_equals_a_fresh_one() {
                 let Ok(Pass::Bound(binding)) = workflow.admit(position, *kind, name) else {
                     panic!("{name}");
                 };
-                position = workflow.step(position, binding, *outcome).after;
+                position = workflow
+                    .step(&position.into(), binding, &End::from(*outcome))
+                    .after;
             }
             for _ in 0..20 {
                 let binding = workflow
                     .bindings(position.state)
                     .iter()
                     .find(|binding| {
-                        let step = workflow.step(position, binding, Outcome::Success);
+                        let step =
+                            workflow.step(&position.into(), binding, &End::from(Outcome::Success));
                         binding.artifact().kind == Kind::Tool
                             && (step.terminal || step.after != position)
                     })
                     .unwrap();
-                let step = workflow.step(position, binding, Outcome::Success);
+                let step = workflow.step(&position.into(), binding, &End::from(Outcome::Success));
                 let name = binding.artifact().name.clone();
                 let answer = ask(&mut client, Kind::Tool, &name, Outcome::Success).await;
                 assert_eq!(refused(Kind::Tool, &answer), None, "{answer}");
@@ -388,4 +395,69 @@ async fn a_handler_learns_where_it_is_called() {
         .as_str()
         .unwrap();
     assert_eq!(result["content"][0]["text"], format!("{instance} open"));
+}
+
+/// A workflow whose guards nobody asks would be worse than none.
+#[test]
+fn what_would_not_be_obeyed_is_not_served() {
+    use std::time::Duration;
+    let base =
+        || Workflow::builder("w").state("a", |s| s.initial().tool("go", |t| t.success(end("b"))));
+    let refused = |builder: Builder| {
+        let server = Server::builder("s", "0").tool(tool("go"));
+        match server.workflow(builder.build().unwrap()).build() {
+            Ok(_) => None,
+            Err(errors) => Some(errors.to_string()),
+        }
+    };
+    assert_eq!(refused(base()), None);
+    let also =
+        |define: fn(BindingBuilder) -> BindingBuilder| base().state("a", |s| s.tool("go", define));
+    for (builder, what) in [
+        (also(|t| t.when("visits > 0")), "a guard (`when`)"),
+        (
+            also(|t| t.error(to("a").when("visits > 1")).error("a")),
+            "a guard (`when`)",
+        ),
+        (also(|t| t.error(to("a").set("x", "1"))), "memory (`set`)"),
+        (
+            also(|t| t.error(to("a").effect("mail"))),
+            "an effect (`effects`)",
+        ),
+        (also(|t| t.approve("Go?")), "an approval (`approve`)"),
+        (also(|t| t.hold()), "a hold (`unknown: hold`)"),
+        (
+            base().state("a", |s| s.after(Duration::from_secs(1), "b")),
+            "a timer (`after`)",
+        ),
+        (
+            base().state("a", |s| s.max_visits(1)),
+            "a limit of visits (`max_visits`)",
+        ),
+        (
+            base().state("a", |s| s.sampling(1, |m| m.user("?"))),
+            "a question to the client's model (`sampling`)",
+        ),
+        (
+            base().state("a", |s| s.instructions("Go on.")),
+            "a text on entry (`instructions`)",
+        ),
+        (
+            base().settings(Settings {
+                scope: Scope::Handle,
+                ..Settings::default()
+            }),
+            "the scope `handle`",
+        ),
+        (
+            base().settings(Settings {
+                scope: Scope::Principal,
+                ..Settings::default()
+            }),
+            "the scope `principal`",
+        ),
+    ] {
+        let expected = format!("the server cannot be built: {what} cannot be served yet");
+        assert_eq!(refused(builder), Some(expected));
+    }
 }

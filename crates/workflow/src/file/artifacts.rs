@@ -2,16 +2,18 @@
 
 use super::{
     Annotations, CommandTool, PromptArgument, PromptText, StaticResource,
-    reader::{Place, Reader},
+    reader::{Reader, Shape},
     report::FileProblem,
-    template::{self, Piece},
     tree::{self, Entry, Node, Value},
 };
-use crate::{Kind, Span};
+use crate::{
+    Kind, Span,
+    template::{self, Piece},
+};
 use serde_json::{Map, json};
 use std::collections::HashSet;
 
-const TOOL: Place = Place {
+pub(super) const TOOL: Shape = Shape {
     what: "a tool",
     keys: &[
         "title",
@@ -22,10 +24,9 @@ const TOOL: Place = Place {
         "timeout",
         "annotations",
     ],
-    later: &[],
 };
 
-const ANNOTATIONS: Place = Place {
+pub(super) const ANNOTATIONS: Shape = Shape {
     what: "a tool's annotations",
     keys: &[
         "title",
@@ -34,25 +35,21 @@ const ANNOTATIONS: Place = Place {
         "idempotentHint",
         "openWorldHint",
     ],
-    later: &[],
 };
 
-const RESOURCE: Place = Place {
+pub(super) const RESOURCE: Shape = Shape {
     what: "a resource",
     keys: &["name", "description", "mime_type", "text"],
-    later: &[],
 };
 
-const PROMPT: Place = Place {
+pub(super) const PROMPT: Shape = Shape {
     what: "a prompt",
     keys: &["description", "arguments", "text"],
-    later: &[],
 };
 
-const ARGUMENT: Place = Place {
+pub(super) const ARGUMENT: Shape = Shape {
     what: "an argument",
     keys: &["name", "description", "required"],
-    later: &[],
 };
 
 /// The gateway's own tools for clients that carry their workflow by a handle.
@@ -142,19 +139,23 @@ impl Reader<'_> {
     }
 
     fn command(&mut self, node: &Node) -> Vec<String> {
-        let Some(words) = self.list("command", node) else {
-            return Vec::new();
-        };
+        let words = self.program(node).unwrap_or_default();
+        words.iter().filter_map(|word| self.word(word)).collect()
+    }
+
+    /// The words of a command, of which the first must say something.
+    pub(super) fn program<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
+        let words = self.list("command", node)?;
         if words
             .first()
             .is_none_or(|program| program.value.written() == Some(""))
         {
             self.error(node.span, FileProblem::NoProgram);
         }
-        words.iter().filter_map(|word| self.word(word)).collect()
+        Some(words)
     }
 
-    fn word(&mut self, node: &Node) -> Option<String> {
+    pub(super) fn word(&mut self, node: &Node) -> Option<String> {
         let word = self.owned("command", node)?;
         // The operating system could not pass it on.
         if word.contains('\0') {
@@ -263,7 +264,7 @@ impl Reader<'_> {
             match key.text.as_str() {
                 "name" => {
                     let name = self.text("name", value)?;
-                    self.argument_name(name, value.span);
+                    self.plain_name(ARGUMENT.what, name, value.span);
                     if !seen.insert(name) {
                         let name = name.to_owned();
                         self.error(value.span, FileProblem::ListedTwice { name });
@@ -311,6 +312,7 @@ impl Reader<'_> {
     }
 }
 
-fn any_object() -> serde_json::Value {
+/// The schema of a tool that says nothing of its arguments.
+pub(super) fn any_object() -> serde_json::Value {
     json!({ "type": "object" })
 }

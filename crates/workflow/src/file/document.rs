@@ -1,23 +1,26 @@
 //! The file as a whole: which sections it has, and how they make a workflow.
 
 use super::{
-    File, MAX_BYTES,
-    reader::{Place, Reader},
-    report::{FileProblem, Findings},
+    CommandTool, File, MAX_BYTES, Upstream,
+    artifacts::any_object,
+    narrow,
+    reader::{Reader, Shape},
+    report::{FileProblem, Findings, MAX_FINDINGS},
+    states::Known,
     tree::{self, Entry, Key, Node, Value},
 };
 use crate::{
-    Busy, Catalogue, Draft, Finding, Finish, Invalid, Kind, Problem, Scope, Settings, Span,
-    Targets, Visibility, Workflow,
+    About, Catalogue, Draft, Finding, Invalid, Kind, Problem, Settings, Span, Targets, Workflow,
 };
 use std::collections::HashMap;
 
-const FILE: Place = Place {
+pub(super) const FILE: Shape = Shape {
     what: "the file",
     keys: &[
         "interlock",
         "name",
         "description",
+        "servers",
         "tools",
         "resources",
         "prompts",
@@ -25,22 +28,43 @@ const FILE: Place = Place {
         "settings",
         "states",
     ],
-    later: &[(
-        "servers",
-        "only what the file itself holds is served in this version",
-    )],
-};
-
-const SETTINGS: Place = Place {
-    what: "the settings",
-    keys: &["scope", "busy", "visibility", "finish", "tool_timeout"],
-    later: &[(
-        "keep",
-        "instances remember nothing but their state in this version",
-    )],
 };
 
 pub(super) fn read(text: &[u8]) -> Result<File, Invalid> {
+    let (file, warnings) = with_sections(text, |reader, sections| reader.file(sections))?;
+    Ok(File { warnings, ..file })
+}
+
+/// Reads the workflow alone: nobody asks whether there is what it names.
+pub(super) fn read_definition(text: &[u8]) -> Result<Draft, Invalid> {
+    let (draft, _) = with_sections(text, |reader, sections| {
+        reader.check_keys(sections);
+        let always = sections
+            .find("always")
+            .map(|entry| reader.always(&entry.value, &Known::Anything))
+            .unwrap_or_default();
+        let states = sections.find("states").and_then(|entry| {
+            let entries = reader.map("states", &entry.value)?;
+            Some(reader.states(entries))
+        });
+        Draft {
+            name: reader.file_name(sections).unwrap_or_default(),
+            description: reader.description(sections),
+            states: states.unwrap_or_default(),
+            always: always.artifacts,
+            always_everything: always.everything,
+            settings: reader.settings_of(sections),
+            targets: Targets::Closed,
+        }
+    })?;
+    Ok(draft)
+}
+
+/// Reads what a text holds, and fails if anything is wrong with it.
+fn with_sections<T>(
+    text: &[u8],
+    take: impl FnOnce(&mut Reader<'_>, &Sections<'_>) -> T,
+) -> Result<(T, Vec<Finding>), Invalid> {
     let mut findings = Findings::default();
     if text.len() > MAX_BYTES {
         let bytes = text.len();
@@ -63,9 +87,9 @@ pub(super) fn read(text: &[u8]) -> Result<File, Invalid> {
     let Some(sections) = reader.sections(&root) else {
         return Err(reader.findings.into());
     };
-    let file = reader.file(&sections);
+    let taken = take(&mut reader, &sections);
     let warnings = reader.findings.judge()?;
-    Ok(File { warnings, ..file })
+    Ok((taken, warnings))
 }
 
 /// The sections of a file of version 1.
@@ -114,54 +138,47 @@ impl Reader<'_> {
     fn file(&mut self, sections: &Sections<'_>) -> File {
         let mut declared = Declared::default();
         let mut section = |reader: &mut Self, kind, key| {
-            let entries = sections
-                .find(key)
-                .map(|entry| reader.map(key, &entry.value));
-            let entries = entries.flatten().unwrap_or_default();
+            let entries = reader.entries(sections, key);
             declared.add(kind, entries);
             entries
         };
         let tools = section(self, Kind::Tool, "tools");
         let resources = section(self, Kind::Resource, "resources");
         let prompts = section(self, Kind::Prompt, "prompts");
+        let servers = self.entries(sections, "servers");
+        // A mistake in a server is no reason to doubt the states, which name only its tools.
+        let before_servers = self.findings.count();
+        let servers = self.servers(servers);
+        let in_servers = self.findings.count() - before_servers;
+        declared.expect(&servers);
         let always = sections
             .find("always")
-            .map(|entry| self.always(&entry.value, &declared.catalogue))
+            .map(|entry| self.always(&entry.value, &declared.known()))
             .unwrap_or_default();
         let states = sections.find("states").and_then(|Entry { key, value }| {
             let entries = self.map("states", value)?;
             Some((key, self.states(entries)))
         });
         // What was not understood up to here may be just what the graph lacks.
-        let graph = match self.findings.count() {
+        let graph = match self.findings.count() - in_servers {
             0 => Graph::AsWritten,
             _ => Graph::InPieces,
         };
 
-        self.require(
-            &FILE,
-            sections.span,
-            sections.entries,
-            &["interlock", "name"],
-        );
-        for Entry { key, .. } in sections.entries {
-            if !FILE.keys.contains(&key.text.as_str()) {
-                self.stray(&FILE, key);
-            }
-        }
+        self.check_keys(sections);
         let mut file = File {
             name: self.file_name(sections).unwrap_or_default(),
-            description: sections
-                .find("description")
-                .and_then(|entry| self.owned("description", &entry.value)),
+            description: self.description(sections),
             workflow: None,
-            settings: self.settings(sections),
+            settings: self.settings_of(sections),
+            servers,
             tools: self.tools(tools),
             resources: self.resources(resources),
             prompts: self.prompts(prompts),
             warnings: Vec::new(),
             places: declared.places(),
         };
+        declared.describe(&file.tools);
         if let Some((key, states)) = states {
             let draft = Draft {
                 name: file.name.clone(),
@@ -172,9 +189,26 @@ impl Reader<'_> {
                 settings: file.settings.clone(),
                 targets: Targets::Closed,
             };
+            declared.keep(sections);
             file.workflow = self.judge(draft, graph, key, &declared);
         }
         file
+    }
+
+    fn entries<'n>(&mut self, sections: &Sections<'n>, key: &str) -> &'n [Entry] {
+        let entry = sections.find(key);
+        let entries = entry.and_then(|entry| self.map(key, &entry.value));
+        entries.unwrap_or_default()
+    }
+
+    fn check_keys(&mut self, sections: &Sections<'_>) {
+        let required = ["interlock", "name"];
+        self.require(&FILE, sections.span, sections.entries, &required);
+        for Entry { key, .. } in sections.entries {
+            if !FILE.keys.contains(&key.text.as_str()) {
+                self.stray(&FILE, key);
+            }
+        }
     }
 
     fn file_name(&mut self, sections: &Sections<'_>) -> Option<String> {
@@ -184,49 +218,15 @@ impl Reader<'_> {
         Some(name.to_owned())
     }
 
-    fn settings(&mut self, sections: &Sections<'_>) -> Settings {
-        let mut settings = Settings::default();
-        let Some(Entry { value, .. }) = sections.find("settings") else {
-            return settings;
-        };
-        for Entry { key, value } in self.map("settings", value).unwrap_or_default() {
-            match key.text.as_str() {
-                "scope" => self.scope(value, &mut settings),
-                "busy" => {
-                    let choices = [("wait", Busy::Wait), ("refuse", Busy::Refuse)];
-                    set(&mut settings.busy, self.choice("busy", value, &choices));
-                }
-                "visibility" => {
-                    let choices = [
-                        ("dynamic", Visibility::Dynamic),
-                        ("static", Visibility::Static),
-                    ];
-                    let chosen = self.choice("visibility", value, &choices);
-                    set(&mut settings.visibility, chosen);
-                }
-                "finish" => {
-                    let choices = [("restart", Finish::Restart), ("stay", Finish::Stay)];
-                    set(&mut settings.finish, self.choice("finish", value, &choices));
-                }
-                "tool_timeout" => {
-                    let chosen = self.duration("tool_timeout", value);
-                    set(&mut settings.tool_timeout, chosen);
-                }
-                _ => self.stray(&SETTINGS, key),
-            }
-        }
-        settings
+    fn description(&mut self, sections: &Sections<'_>) -> Option<String> {
+        let entry = sections.find("description")?;
+        self.owned("description", &entry.value)
     }
 
-    fn scope(&mut self, node: &Node, settings: &mut Settings) {
-        if let Some(later @ ("handle" | "principal")) = node.value.written() {
-            let key = format!("scope: {later}");
-            let reason = "an instance belongs to a `session`, or is `global`, in this version";
-            self.error(node.span, FileProblem::NotYet { key, reason });
-            return;
-        }
-        let choices = [("session", Scope::Session), ("global", Scope::Global)];
-        set(&mut settings.scope, self.choice("scope", node, &choices));
+    fn settings_of(&mut self, sections: &Sections<'_>) -> Settings {
+        let entry = sections.find("settings");
+        let settings = entry.map(|entry| self.settings(&entry.value));
+        settings.unwrap_or_default()
     }
 
     fn judge(
@@ -247,8 +247,13 @@ impl Reader<'_> {
             Graph::AsWritten => {}
             Graph::InPieces => findings.retain(|finding| is_local(&finding.problem)),
         }
-        for Finding { problem, span } in &mut findings {
-            span.get_or_insert_with(|| declared.span_of(problem).unwrap_or(states.span));
+        for (at, Finding { problem, span }) in findings.iter_mut().enumerate() {
+            let place = declared.span_of(problem).unwrap_or(states.span);
+            let whole = span.unwrap_or(place);
+            // Nobody reads on that far, and each costs a look at the text.
+            let exact = at < MAX_FINDINGS;
+            let part = exact.then(|| narrow::to_the_part(self.text, whole, problem));
+            *span = Some(part.unwrap_or(whole));
         }
         self.findings.extend(findings);
         workflow
@@ -272,15 +277,30 @@ fn is_local(problem: &Problem) -> bool {
         | Problem::DuplicateState { .. }
         | Problem::UnknownTarget { .. }
         | Problem::TwoEdges { .. }
+        | Problem::NeverTaken { .. }
+        | Problem::NoLastResort { .. }
+        | Problem::Expression { .. }
+        | Problem::BadDuration { .. }
+        | Problem::NoVisits { .. }
+        | Problem::NoPlaceForHandle { .. }
+        | Problem::HandleArgumentTaken { .. }
         | Problem::BoundAndAlways { .. }
         | Problem::UnknownArtifact { .. } => true,
-        Problem::NoStates
+        // The edge that sets it may be just what was not understood.
+        Problem::UnknownMemory { .. }
+        | Problem::NoStates
         | Problem::NoInitialState
         | Problem::NoReachableEnd { .. }
         | Problem::UnreachableState { .. }
         | Problem::Trap { .. }
         | Problem::BindingsAfterEnd { .. }
         | Problem::NoOutcome { .. }
+        | Problem::NoMessages { .. }
+        | Problem::IdleTimer { .. }
+        | Problem::EndlessSampling { .. }
+        | Problem::NeverSet { .. }
+        | Problem::Unapproved { .. }
+        | Problem::UnknownUnsaid { .. }
         | Problem::BoundNowhere { .. }
         | Problem::NotThereYet { .. } => false,
     }
@@ -289,14 +309,20 @@ fn is_local(problem: &Problem) -> bool {
 /// What the file declares, well or badly, and where.
 struct Declared<'n> {
     catalogue: Catalogue,
+    /// What the names of the servers' tools and prompts begin with.
+    prefixes: Vec<String>,
     spans: HashMap<(Kind, &'n str), Span>,
+    /// Where the keys stand that survive a restart.
+    kept: HashMap<&'n str, Span>,
 }
 
 impl Default for Declared<'_> {
     fn default() -> Self {
         Self {
             catalogue: Catalogue::closed(),
+            prefixes: Vec::new(),
             spans: HashMap::new(),
+            kept: HashMap::new(),
         }
     }
 }
@@ -309,6 +335,34 @@ impl<'n> Declared<'n> {
         }
     }
 
+    fn expect(&mut self, servers: &[Upstream]) {
+        for server in servers {
+            self.catalogue.expect(server.prefix.as_str());
+            self.prefixes.push(server.prefix.clone());
+        }
+    }
+
+    fn describe(&mut self, tools: &[CommandTool]) {
+        for tool in tools {
+            let hints = tool.annotations.as_ref();
+            let about = About {
+                // A schema that says nothing is no reason to doubt a guard.
+                input: (tool.input != any_object()).then(|| tool.input.clone()),
+                output: tool.output.clone(),
+                destructive: hints.and_then(|hints| hints.destructive_hint) == Some(true),
+            };
+            self.catalogue
+                .describe(Kind::Tool, tool.name.as_str(), about);
+        }
+    }
+
+    fn known(&self) -> Known<'_> {
+        Known::Declared {
+            catalogue: &self.catalogue,
+            prefixes: &self.prefixes,
+        }
+    }
+
     fn places(&self) -> HashMap<(Kind, String), Span> {
         let spans = self.spans.iter();
         spans
@@ -316,18 +370,30 @@ impl<'n> Declared<'n> {
             .collect()
     }
 
+    fn keep(&mut self, sections: &Sections<'n>) {
+        let settings = sections.find("settings").map(|entry| &entry.value.value);
+        let Some(Value::Map(settings)) = settings else {
+            return;
+        };
+        let keep = settings.iter().find(|entry| entry.key.text == "keep");
+        let Some(Value::List(items)) = keep.map(|entry| &entry.value.value) else {
+            return;
+        };
+        let named = items
+            .iter()
+            .filter_map(|item| Some((item.value.written()?, item.span)));
+        self.kept.extend(named);
+    }
+
+    /// Where something stands of which the judge does not know it.
     fn span_of(&self, problem: &Problem) -> Option<Span> {
+        if let Problem::NeverSet { key, .. } = problem {
+            return self.kept.get(key.as_str()).copied();
+        }
         let Problem::BoundNowhere { artifact } = problem else {
             return None;
         };
-        self.spans
-            .get(&(artifact.kind, artifact.name.as_str()))
-            .copied()
-    }
-}
-
-fn set<T>(setting: &mut T, chosen: Option<T>) {
-    if let Some(chosen) = chosen {
-        *setting = chosen;
+        let key = (artifact.kind, artifact.name.as_str());
+        self.spans.get(&key).copied()
     }
 }

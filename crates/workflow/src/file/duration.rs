@@ -56,6 +56,26 @@ pub fn parse(written: &str) -> Result<Duration, Fault> {
     }
 }
 
+/// The duration that somebody probably meant, as it is to be written.
+pub(super) fn meant(written: &str) -> Option<String> {
+    const WORDS: [(&str, &[&str]); 5] = [
+        ("ms", &["millisecond", "milli", "msec"]),
+        ("s", &["", "second", "sec"]),
+        ("m", &["minute", "min"]),
+        ("h", &["hour", "hr"]),
+        ("d", &["day"]),
+    ];
+    let digits = written.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = written.split_at(digits);
+    let unit = unit.trim().to_ascii_lowercase();
+    let one = unit.strip_suffix('s').unwrap_or(&unit);
+    let (unit, _) = WORDS
+        .iter()
+        .find(|(short, words)| *short == unit || words.contains(&one))?;
+    let meant = format!("{number}{unit}");
+    parse(&meant).is_ok().then_some(meant)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,6 +120,28 @@ mod tests {
             ("99999999999999999999999s", Fault::TooLong),
         ] {
             assert_eq!(parse(written), Err(fault), "{written:?}");
+        }
+    }
+
+    #[test]
+    fn words_are_understood_well_enough_to_say_what_was_meant() {
+        for (written, expected) in [
+            ("30", Some("30s")),
+            ("30 minutes", Some("30m")),
+            ("1 hour", Some("1h")),
+            ("2hrs", Some("2h")),
+            ("10 S", Some("10s")),
+            ("250 msec", Some("250ms")),
+            ("3days", Some("3d")),
+            ("30 m", Some("30m")),
+            ("soon", None),
+            ("1.5s", None),
+            ("5m30s", None),
+            ("0 minutes", None),
+            ("400 days", None),
+            ("", None),
+        ] {
+            assert_eq!(meant(written).as_deref(), expected, "{written:?}");
         }
     }
 }

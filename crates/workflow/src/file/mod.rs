@@ -9,20 +9,32 @@
 //! [`MAX_NODES`], and aliases cannot make more of it than that.
 
 mod artifacts;
+mod bindings;
 mod document;
 mod duration;
+mod format;
+mod narrow;
 mod reader;
 mod report;
+mod schema;
+mod servers;
+mod settings;
 mod states;
-mod template;
 mod tree;
+mod variables;
+mod write;
+mod yaml;
 
-use crate::{Finding, Invalid, Kind, Settings, Span, Workflow};
+use crate::{Draft, Finding, Invalid, Kind, Place, Settings, Span, Workflow};
 use serde::Serialize;
 use std::{collections::HashMap, time::Duration};
 
 pub use duration::{Fault as DurationFault, parse as parse_duration};
-pub use template::fill_in;
+pub use schema::schema;
+pub use variables::{Missing, expand};
+pub use write::{NotWritable, write, write_json};
+
+pub use crate::template::fill_in;
 
 /// Longer files are refused before they are looked at.
 pub const MAX_BYTES: usize = 1_000_000;
@@ -65,6 +77,31 @@ pub fn read(text: &[u8]) -> Result<File, Invalid> {
     document::read(text)
 }
 
+/// Reads the workflow of a file, without judging it and without the rest of the file.
+///
+/// Nobody knows then what tools, resources and prompts there are, so a name in `always` is taken
+/// for a tool, or for a resource if it has a colon in it. This is the way back from [`write()`].
+///
+/// ```
+/// use interlock_workflow::{Targets, file, to};
+///
+/// let draft = file::read_definition(b"
+/// interlock: 1
+/// name: refund
+/// states:
+///   new: { initial: true, tools: { shop_lookup: { success: { to: found, set: { order: args.order } } } } }
+///   found: { tools: { shop_refund: { when: args.order == ctx.order, success: paid } } }
+///   paid: { terminal: true }
+/// ")?;
+/// let lookup = &draft.states[0].bindings[0];
+/// assert_eq!(lookup.edges[0].target, to("found").set("order", "args.order"));
+/// assert_eq!(draft.targets, Targets::Closed);
+/// # Ok::<(), interlock_workflow::Invalid>(())
+/// ```
+pub fn read_definition(text: &[u8]) -> Result<Draft, Invalid> {
+    document::read_definition(text)
+}
+
 /// What a workflow file says.
 #[derive(Clone, Debug)]
 pub struct File {
@@ -76,6 +113,8 @@ pub struct File {
     pub workflow: Option<Workflow>,
     /// How it is served.
     pub settings: Settings,
+    /// The servers behind this one, in the order in which they were written.
+    pub servers: Vec<Upstream>,
     /// The tools that are commands, in the order in which they were written.
     pub tools: Vec<CommandTool>,
     /// The resources that are texts, in the order in which they were written.
@@ -92,6 +131,40 @@ impl File {
     pub fn place(&self, kind: Kind, name: &str) -> Option<Span> {
         self.places.get(&(kind, name.to_owned())).copied()
     }
+}
+
+/// An MCP server that is served through this one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Upstream {
+    /// What the file calls it.
+    pub name: String,
+    /// How to reach it.
+    pub transport: Transport,
+    /// What the names of its tools and prompts begin with here; nothing at all is a prefix too.
+    pub prefix: String,
+    /// Where its name stands.
+    pub place: Place,
+}
+
+/// How to reach a server. In every text but a name, `${VAR}` is left to [`expand`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// It is a program, and speaks over its standard input and output.
+    Command {
+        /// The program and its arguments: never empty.
+        command: Vec<String>,
+        /// What its environment has besides what ours has, in the order in which it was written.
+        env: Vec<(String, String)>,
+        /// The folder in which it is started, if that is not ours.
+        cwd: Option<String>,
+    },
+    /// It listens at an address.
+    Http {
+        /// The address, which begins with `http://`, `https://` or `${`.
+        url: String,
+        /// What is sent with every request, in the order in which it was written.
+        headers: Vec<(String, String)>,
+    },
 }
 
 /// A tool that is a command: its arguments come as JSON on standard input.

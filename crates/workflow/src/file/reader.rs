@@ -1,21 +1,20 @@
 //! The means to read a tree: each takes a value, or reports what is wrong with it.
 
 use super::{
-    duration,
+    artifacts, bindings, document, duration,
     report::{FileProblem, Findings},
+    servers, settings, states,
     tree::{Entry, Key, Node, Value},
 };
-use crate::{Kind, Span, nearest::Nearest};
+use crate::{DraftText, Kind, Span, nearest::Nearest};
 use std::time::Duration;
 
 /// A kind of map in the file: what may stand in it.
-pub(super) struct Place {
+pub(super) struct Shape {
     /// What it is, in a sentence.
     pub(super) what: &'static str,
     /// The keys that are read.
     pub(super) keys: &'static [&'static str],
-    /// The keys that are refused for now, and why.
-    pub(super) later: &'static [(&'static str, &'static str)],
 }
 
 /// Reads the tree of one text.
@@ -70,6 +69,26 @@ impl<'t> Reader<'t> {
         self.text(key, node).map(str::to_owned)
     }
 
+    /// As [`text`](Self::text), with its place.
+    pub(super) fn placed(&mut self, key: &str, node: &Node) -> Option<DraftText> {
+        let text = self.owned(key, node)?;
+        let place = node.span.into();
+        Some(DraftText { text, place })
+    }
+
+    /// A whole number from 1 on.
+    pub(super) fn count(&mut self, key: &'static str, node: &Node) -> Option<u32> {
+        const WANTED: &str = "a whole number from 1 on";
+        let Value::Number { written, .. } = &node.value else {
+            return self.wrong_type(key, node, WANTED);
+        };
+        let count = written.parse().ok().filter(|count| *count > 0);
+        if count.is_none() {
+            self.bad_value(key, WANTED, node.span, written);
+        }
+        count
+    }
+
     /// `true` or `false`.
     pub(super) fn flag(&mut self, key: &str, node: &Node) -> Option<bool> {
         match node.value {
@@ -92,11 +111,14 @@ impl<'t> Reader<'t> {
         let written = self.text(key, node)?;
         let chosen = choices.iter().find(|(word, _)| *word == written);
         if chosen.is_none() {
-            let words: Vec<_> = choices
-                .iter()
-                .map(|(word, _)| format!("`{word}`"))
-                .collect();
-            self.bad_value(key, words.join(" or "), node.span, written);
+            let words = choices.iter().map(|(word, _)| *word);
+            let problem = FileProblem::BadValue {
+                key,
+                wanted: one_of(words.clone()),
+                written: written.to_owned(),
+                help: self.meant(written, words),
+            };
+            self.error(node.span, problem);
         }
         chosen.map(|(_, value)| *value)
     }
@@ -104,10 +126,16 @@ impl<'t> Reader<'t> {
     /// A duration with its unit.
     pub(super) fn duration(&mut self, key: &str, node: &Node) -> Option<Duration> {
         let written = self.text(key, node)?;
-        duration::parse(written)
+        self.duration_text(written, node.span)
+    }
+
+    /// As [`duration`](Self::duration), where it is a key.
+    pub(super) fn duration_text(&mut self, written: &str, span: Span) -> Option<Duration> {
+        let duration = duration::parse(written);
+        duration
             .map_err(|fault| {
                 let written = written.to_owned();
-                self.error(node.span, FileProblem::BadDuration { written, fault });
+                self.error(span, FileProblem::BadDuration { written, fault });
             })
             .ok()
     }
@@ -115,34 +143,36 @@ impl<'t> Reader<'t> {
     /// Reports the keys that should be there and are not.
     pub(super) fn require(
         &mut self,
-        place: &Place,
+        shape: &Shape,
         span: Span,
         entries: &[Entry],
         keys: &[&'static str],
     ) {
         for key in keys {
             if entries.iter().all(|entry| entry.key.text != *key) {
-                let place = place.what;
+                let place = shape.what;
                 self.error(span, FileProblem::MissingKey { key, place });
             }
         }
     }
 
-    /// Reports a key that is not read in this place: refused for now, or not known at all.
-    pub(super) fn stray(&mut self, place: &Place, key: &Key) {
-        let problem = match place.later.iter().find(|(later, _)| *later == key.text) {
-            Some((key, reason)) => FileProblem::NotYet {
-                key: (*key).to_owned(),
-                reason,
-            },
-            None => FileProblem::UnknownKey {
-                key: key.text.clone(),
-                place: place.what,
-                help: Some(
-                    self.meant(&key.text, place.keys.iter().copied())
-                        .unwrap_or_else(|| format!("it may have {}", place.keys.join(", "))),
-                ),
-            },
+    /// Reports a key that is not known in this place.
+    pub(super) fn stray(&mut self, shape: &Shape, key: &Key) {
+        let all = format!("it may have {}", shape.keys.join(", "));
+        let help = self
+            .meant(&key.text, shape.keys.iter().copied())
+            .or_else(|| {
+                Some(format!(
+                    "`{}` belongs in {}; {all}",
+                    key.text,
+                    home(&key.text)?
+                ))
+            });
+        let help = help.unwrap_or(all);
+        let problem = FileProblem::UnknownKey {
+            key: key.text.clone(),
+            place: shape.what,
+            help,
         };
         self.error(key.span, problem);
     }
@@ -159,14 +189,21 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Checks the name of a prompt's argument.
-    pub(super) fn argument_name(&mut self, name: &str, span: Span) {
+    /// Checks a name of letters, digits, `_` and `-`.
+    pub(super) fn plain_name(&mut self, place: &'static str, name: &str, span: Span) {
         if !is_plain(name) {
-            self.bad_name("an argument", PLAIN, name, span);
+            self.bad_name(place, PLAIN, name, span);
         }
     }
 
-    /// Checks the name of a state, or of the workflow itself.
+    /// Checks what an instance remembers a value under: guards find it as `ctx.key`.
+    pub(super) fn memory_key(&mut self, name: &str, span: Span) {
+        if !is_selector(name) {
+            self.bad_name("a remembered value", SELECTOR, name, span);
+        }
+    }
+
+    /// Checks the name of a state, of an effect, or of the workflow itself.
     pub(super) fn free_name(&mut self, place: &'static str, name: &str, span: Span) {
         let length = name.chars().count();
         if !(1..=128).contains(&length) || name.contains(char::is_control) {
@@ -198,6 +235,7 @@ impl<'t> Reader<'t> {
             key,
             wanted: wanted.into(),
             written: written.to_owned(),
+            help: None,
         };
         self.error(span, problem);
     }
@@ -233,9 +271,37 @@ impl<'t> Reader<'t> {
     }
 }
 
+/// Every kind of map there is, to tell where a key belongs.
+pub(super) const SHAPES: &[&Shape] = &[
+    &document::FILE,
+    &settings::SETTINGS,
+    &servers::SERVER,
+    &artifacts::TOOL,
+    &artifacts::ANNOTATIONS,
+    &artifacts::RESOURCE,
+    &artifacts::PROMPT,
+    &artifacts::ARGUMENT,
+    &states::ALWAYS,
+    &states::STATE,
+    &bindings::BINDING,
+    &bindings::APPROVAL,
+    &bindings::EDGE,
+    &states::SAMPLING,
+    &states::MESSAGE,
+];
+
+/// Where a key belongs, if that is not almost everywhere.
+fn home(key: &str) -> Option<String> {
+    let known = SHAPES.iter().filter(|shape| shape.keys.contains(&key));
+    let homes: Vec<_> = known.map(|shape| shape.what).collect();
+    (1..=2).contains(&homes.len()).then(|| homes.join(" or "))
+}
+
 /// What every model API accepts as the name of a tool.
 const PLAIN: &str = "it must have 1 to 64 letters, digits, `_` or `-`";
 const URI: &str = "it must be a URI such as `note://rules`";
+const SELECTOR: &str = "guards find it as `ctx.name`, so it must have letters, digits or `_`, \
+                        begin with no digit and be no word of CEL";
 const FREE: &str = "it must have 1 to 128 characters, none of them a control character";
 
 fn is_plain(name: &str) -> bool {
@@ -243,6 +309,27 @@ fn is_plain(name: &str) -> bool {
         && name
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+}
+
+/// What CEL takes after a dot.
+fn is_selector(name: &str) -> bool {
+    const WORDS: [&str; 4] = ["true", "false", "null", "in"];
+    (1..=64).contains(&name.len())
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+        && !name.starts_with(|first: char| first.is_ascii_digit())
+        && !WORDS.contains(&name)
+}
+
+/// `a`, `b` or `c`.
+fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    let words: Vec<_> = words.map(|word| format!("`{word}`")).collect();
+    match words.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
 }
 
 /// A scheme, a colon and something; braces would make it a template (RFC 6570).

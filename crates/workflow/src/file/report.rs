@@ -1,7 +1,7 @@
 //! What can be wrong with a file as a text, and the list that findings are collected in.
 
-use super::{MAX_BYTES, MAX_DEPTH, MAX_NODES, duration};
-use crate::{Finding, Invalid, Problem, Severity, Span};
+use super::{MAX_BYTES, MAX_DEPTH, MAX_NODES, bindings, duration, variables};
+use crate::{Finding, Invalid, Kind, Problem, Severity, Span};
 
 /// What can be wrong with a file as a text, before its workflow is judged. All are errors.
 #[derive(Debug, thiserror::Error)]
@@ -41,15 +41,13 @@ pub(super) enum FileProblem {
     UnknownKey {
         key: String,
         place: &'static str,
-        help: Option<String>,
+        help: String,
     },
     #[error("{place} needs the key `{key}`")]
     MissingKey {
         key: &'static str,
         place: &'static str,
     },
-    #[error("`{key}` is not supported yet: {reason}")]
-    NotYet { key: String, reason: &'static str },
     #[error("`{}` must be {wanted}, not {found}", shown(key))]
     WrongType {
         key: String,
@@ -61,6 +59,7 @@ pub(super) enum FileProblem {
         key: &'static str,
         wanted: String,
         written: String,
+        help: Option<String>,
     },
     #[error("`command` names no program")]
     NoProgram,
@@ -77,8 +76,36 @@ pub(super) enum FileProblem {
     },
     #[error("`{}` is listed twice", shown(name))]
     ListedTwice { name: String },
-    #[error("this file has no tool, resource or prompt `{}`", shown(name))]
-    UnknownName { name: String, help: Option<String> },
+    #[error("this file has no {} `{}`", kinds(*kind), shown(name))]
+    UnknownName {
+        kind: Option<Kind>,
+        name: String,
+        help: Option<String>,
+    },
+    #[error("an item of `always` is one tool, resource or prompt")]
+    NotOneKind,
+    #[error("`{}` leads nowhere", shown(key))]
+    NoEdges { key: String },
+    #[error("`{}` is a time that this state has already", shown(written))]
+    SameTime { written: String },
+    #[error("a server has no key `args`")]
+    Args,
+    #[error("a server needs the key `command` or `url`")]
+    NoTransport,
+    #[error("a server has `command` or `url`, not both")]
+    TwoTransports,
+    #[error("`{key}` is of no use without `{with}`")]
+    GoesWith {
+        key: &'static str,
+        with: &'static str,
+    },
+    #[error("{}", same_prefix(prefix, &shown(first)))]
+    SamePrefix { prefix: String, first: String },
+    #[error("`{}` {fault}", shown(written))]
+    BadVariable {
+        written: String,
+        fault: variables::Fault,
+    },
     #[error("the prompt has no argument `{}`", shown(name))]
     UnknownArgument { name: String, help: Option<String> },
     #[error("there are more findings than the {MAX_FINDINGS} shown")]
@@ -113,7 +140,6 @@ impl FileProblem {
             Self::DuplicateKey { .. } => "duplicate-key",
             Self::UnknownKey { .. } => "unknown-key",
             Self::MissingKey { .. } => "missing-key",
-            Self::NotYet { .. } => "not-supported-yet",
             Self::WrongType { .. } | Self::NotAMap { .. } => "wrong-type",
             Self::BadValue { .. } => "bad-value",
             Self::NoProgram => "no-program",
@@ -121,28 +147,47 @@ impl FileProblem {
             Self::BadName { .. } => "bad-name",
             Self::ListedTwice { .. } => "listed-twice",
             Self::UnknownName { .. } => "unknown-name",
+            Self::NotOneKind => "not-one-kind",
+            Self::NoEdges { .. } => "no-edges",
+            Self::SameTime { .. } => "same-time",
+            Self::Args => "unknown-key",
+            Self::NoTransport => "missing-key",
+            Self::TwoTransports => "two-transports",
+            Self::GoesWith { .. } => "useless-key",
+            Self::SamePrefix { .. } => "same-prefix",
+            Self::BadVariable { .. } => "bad-variable",
             Self::UnknownArgument { .. } => "unknown-argument",
             Self::More => "more-findings",
         }
     }
 
     fn help(&self) -> Option<String> {
-        match self {
-            Self::Syntax { help, .. } => help.map(str::to_owned),
-            Self::UnknownKey { help, .. }
+        let text = match self {
+            Self::UnknownKey { help, .. } => help,
+            Self::BadValue { help, .. }
             | Self::UnknownName { help, .. }
-            | Self::UnknownArgument { help, .. } => help.clone(),
-            Self::Empty | Self::NotAMap { .. } => {
-                Some("a workflow file begins with `interlock: 1`".into())
+            | Self::UnknownArgument { help, .. } => return help.clone(),
+            Self::Syntax { help, .. } => return help.map(str::to_owned),
+            Self::BadDuration { written, .. } => return Some(duration_help(written)),
+            Self::WrongType { key, wanted, found } => return type_help(key, wanted, found),
+            Self::MissingKey { key, .. } => return missing_help(key),
+            Self::Empty | Self::NotAMap { .. } => "a workflow file begins with `interlock: 1`",
+            Self::Tag => "text that begins with `!` must be in quotes",
+            Self::KeyNotText => "text that begins with `{` or `[` must be in quotes",
+            Self::MergeKey => "write the keys out, or alias a whole value",
+            Self::DuplicateKey { .. } => "keep one of the two, or give one another name",
+            Self::NoProgram => "write the program and its arguments, such as `[python3, shop.py]`",
+            Self::NotOneKind => "write `- tool: name`, one item for each",
+            Self::NoEdges { .. } => "name a state, or leave the key out",
+            Self::SameTime { .. } => "list its edges under one of the two",
+            Self::Args => "write the arguments into `command`, such as `[python3, shop.py]`",
+            Self::NoTransport => {
+                "`command: [python3, shop.py]` starts one, `url: https://…` connects to one"
             }
-            Self::Tag => Some("put the value in quotes if it is text".into()),
-            Self::MergeKey => Some("write the keys out, or alias a whole value".into()),
-            Self::BadDuration { written, fault } => Some(match fault {
-                duration::Fault::NoUnit => format!("write `{}s` for seconds", shown(written)),
-                duration::Fault::Malformed | duration::Fault::Zero | duration::Fault::TooLong => {
-                    "a whole number and its unit, such as 250ms, 10s, 5m, 2h or 1d".into()
-                }
-            }),
+            Self::TwoTransports => "remove one of the two, or make it two servers",
+            Self::GoesWith { .. } => "remove it",
+            Self::SamePrefix { .. } => "give one of them another `prefix`",
+            Self::BadVariable { .. } => "write `${NAME}`, or `$${` if you mean no variable",
             Self::TooLarge { .. }
             | Self::NotUtf8
             | Self::TooDeep
@@ -150,22 +195,65 @@ impl FileProblem {
             | Self::AliasBomb
             | Self::AliasLoop
             | Self::SecondDocument
-            | Self::KeyNotText
-            | Self::DuplicateKey { .. }
-            | Self::MissingKey { .. }
-            | Self::NotYet { .. }
-            | Self::WrongType { .. }
-            | Self::BadValue { .. }
-            | Self::NoProgram
             | Self::BadName { .. }
             | Self::ListedTwice { .. }
-            | Self::More => None,
+            | Self::More => return None,
+        };
+        Some(text.to_owned())
+    }
+}
+
+fn duration_help(written: &str) -> String {
+    match duration::meant(written) {
+        Some(meant) => format!("write `{meant}`"),
+        None => "write a whole number and its unit, such as 250ms, 10s, 5m, 2h or 1d".to_owned(),
+    }
+}
+
+fn type_help(key: &str, wanted: &str, found: &str) -> Option<String> {
+    let text = match (key, wanted, found) {
+        ("command", "a list", _) => {
+            "write the program and its arguments as a list, such as `[python3, shop.py]`"
         }
+        (_, "a list", "text") => "write it in brackets, such as `[one]`",
+        (_, "true or false", "text") => "write `true` or `false`, without quotes",
+        (_, bindings::CEL, _) => "write CEL as text, such as `args.order` or `'null'`",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn missing_help(key: &str) -> Option<String> {
+    let text = match key {
+        "interlock" => "begin the file with `interlock: 1`, the version of its format",
+        "name" => "say what it is called, such as `name: refund`",
+        "to" => "say which state it leads to, such as `to: found`",
+        "command" => "say what to run, such as `command: [python3, shop.py]`",
+        _ => return None,
+    };
+    Some(text.to_owned())
+}
+
+fn same_prefix(prefix: &str, first: &str) -> String {
+    match prefix {
+        "" => {
+            format!("the names of this server's tools have no prefix, nor have those of `{first}`")
+        }
+        _ => format!(
+            "the names of this server's tools begin with `{prefix}`, as those of `{first}` do"
+        ),
+    }
+}
+
+fn kinds(kind: Option<Kind>) -> String {
+    match kind {
+        Some(kind) => kind.to_string(),
+        None => "tool, resource or prompt".to_owned(),
     }
 }
 
 /// More findings than this help nobody, and each may cost a search for what was meant.
-const MAX_FINDINGS: usize = 100;
+pub(super) const MAX_FINDINGS: usize = 100;
 
 /// Collects findings in whatever order they come.
 #[derive(Debug, Default)]

@@ -186,8 +186,8 @@ enum Next {
 impl Builder<'_, '_> {
     fn take(&mut self, event: Event<'_>, at: granit_parser::Span) -> Result<(), Stop> {
         let span = self.span(at);
-        if event.tag().is_some() {
-            let tag = self.span(at.tag_span().unwrap_or(at));
+        let tag = event.tag().map(|_| self.span(at.tag_span().unwrap_or(at)));
+        if let Some(tag) = tag {
             self.findings.error(tag, FileProblem::Tag);
         }
         #[allow(
@@ -200,7 +200,11 @@ impl Builder<'_, '_> {
             }
             Event::Scalar(text, style, anchor, _) => {
                 self.count(span)?;
-                let value = scalar(text, style);
+                let value = match tag {
+                    None => scalar(text, style),
+                    // It was text that should have been in quotes.
+                    Some(tag) => Value::Text(self.text[tag.start..tag.end].to_owned()),
+                };
                 self.close(Node { value, span }, anchor)
             }
             Event::SequenceStart(style, anchor, _) => {
@@ -270,7 +274,7 @@ impl Builder<'_, '_> {
                 seen,
                 next,
             } => match std::mem::replace(next, Next::Key) {
-                Next::Key => *next = key(&node, seen, self.findings),
+                Next::Key => *next = key(&node, self.text, seen, self.findings),
                 Next::Ignored => {}
                 Next::ValueOf(key) => {
                     if node.value.written().is_none() {
@@ -326,12 +330,13 @@ impl Builder<'_, '_> {
     }
 }
 
-fn key(node: &Node, seen: &mut HashSet<String>, findings: &mut Findings) -> Next {
+fn key(node: &Node, file: &str, seen: &mut HashSet<String>, findings: &mut Findings) -> Next {
     let Some(text) = node.value.written() else {
         findings.error(node.span, FileProblem::KeyNotText);
         return Next::Ignored;
     };
-    if text == "<<" {
+    // In quotes it is a name like any other.
+    if text == "<<" && file[node.span.start..node.span.end] == *text {
         findings.error(node.span, FileProblem::MergeKey);
         return Next::Ignored;
     }
@@ -421,6 +426,13 @@ fn syntax_help(kind: &ErrorKind) -> Option<&'static str> {
         Some("indent with spaces")
     } else if matches!(kind, ErrorKind::MappingValueNotAllowed) {
         Some("text that holds a colon and a space must be in quotes")
+    } else if matches!(
+        kind,
+        ErrorKind::InvalidTrailingSingleQuotedScalar | ErrorKind::InvalidTrailingDoubleQuotedScalar
+    ) {
+        Some("text that begins with a quote must be in quotes as a whole, such as `'\"a\" == b'`")
+    } else if matches!(kind, ErrorKind::ExpectedBlockMappingKey) {
+        Some("keys of one map begin in the same column, and special text is in quotes")
     } else {
         None
     }
@@ -458,6 +470,6 @@ fn offset(text: &str, marker: Marker) -> usize {
     text.floor_char_boundary(marker.byte_offset().unwrap_or(0))
 }
 
-fn small(number: usize) -> u32 {
+pub(super) fn small(number: usize) -> u32 {
     u32::try_from(number).unwrap_or(u32::MAX)
 }

@@ -5,7 +5,12 @@
     reason = "the functions that tests share are tests as well"
 )]
 
+mod docs;
 mod hostile;
+mod keys;
+mod servers;
+mod writing;
+mod wrong;
 
 use interlock_workflow::{
     Busy, Finish, Invalid, Kind, Outcome, Scope, Settings, Visibility, Workflow,
@@ -161,8 +166,8 @@ fn all_findings_come_at_once_in_the_order_of_the_file() {
         "interlock: 1
 nome: x
 states:
-  new: { initial: true, tools: { lookup: { success: fond, approve: ok } } }
-  found: { max_visits: 3, tools: { pay: {} } }
+  new: { initial: true, tools: { lookup: { success: fond, approved: ok } } }
+  found: { max_visits: 0, tools: { pay: {} } }
 tools:
   lookup: { description: d, command: [c], timeout: 5 }
   lookup: {}
@@ -176,8 +181,8 @@ settings: { busy: maybe, busy: wait }
             ("missing-key", 1, 1),
             ("unknown-key", 2, 1),
             ("unknown-target", 4, 53),
-            ("not-supported-yet", 4, 59),
-            ("not-supported-yet", 5, 12),
+            ("unknown-key", 4, 59),
+            ("bad-value", 5, 24),
             ("unknown-artifact", 5, 36),
             ("bad-duration", 7, 52),
             ("duplicate-key", 8, 3),
@@ -244,6 +249,7 @@ fn everything_that_a_file_can_say_is_read() {
             visibility: Visibility::Static,
             finish: Finish::Stay,
             tool_timeout: Duration::from_secs(45),
+            keep: Vec::new(),
         }
     );
     assert_eq!(file.warnings, []);
@@ -377,11 +383,15 @@ fn edges(workflow: &Workflow, state: &str, name: &str) -> Vec<String> {
         .unwrap();
     Outcome::ALL
         .iter()
-        .map(|outcome| {
-            let edge = binding.edge(*outcome);
-            let end = if edge.terminal { "!" } else { "" };
-            format!("{}{end}", workflow.state_name(edge.to))
-        })
+        .map(
+            |outcome| match workflow.alternatives(binding, *outcome).next() {
+                Some((_, edge)) => {
+                    let end = if edge.terminal { "!" } else { "" };
+                    format!("{}{end}", workflow.state_name(edge.to))
+                }
+                None => state.to_owned(),
+            },
+        )
         .collect()
 }
 

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, reason = "all of it is tests")]
 
 mod file;
+mod properties;
 mod reference;
 mod scale;

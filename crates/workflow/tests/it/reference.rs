@@ -4,7 +4,7 @@
 //! better on purpose, or why it is not about this crate. None can be skipped unsaid.
 
 use interlock_workflow::{
-    BindingBuilder, Builder, Catalogue, Invalid, Kind, Outcome, Pass, Position, StateBuilder,
+    BindingBuilder, Builder, Catalogue, End, Invalid, Kind, Outcome, Pass, Position, StateBuilder,
     Workflow, end, to,
 };
 use serde_json::Value;
@@ -240,7 +240,9 @@ impl<'a> Run<'a> {
         } else {
             let outcome = outcome(step);
             assert_eq!(step["expect"]["ok"] == true, outcome == Outcome::Success);
-            let taken = self.workflow.step(self.at, binding, outcome);
+            let taken = self
+                .workflow
+                .step(&self.at.into(), binding, &End::from(outcome));
             self.notified(step, self.at, taken.after);
             self.at = taken.after;
         }
@@ -268,7 +270,10 @@ impl<'a> Run<'a> {
         let Ok(Pass::Bound(binding)) = admitted else {
             panic!("{}: the instance moved under a running call", self.id());
         };
-        self.at = self.workflow.step(self.at, binding, Outcome::Success).after;
+        self.at = self
+            .workflow
+            .step(&self.at.into(), binding, &End::from(Outcome::Success))
+            .after;
         assert_eq!(
             self.case["better_expect"]["fast"],
             "waits for slow, then is refused in sSlow"
@@ -289,7 +294,9 @@ impl<'a> Run<'a> {
         let Ok(Pass::Bound(binding)) = self.workflow.admit(self.at, Kind::Tool, "t") else {
             panic!("t is callable at first");
         };
-        let step = self.workflow.step(self.at, binding, Outcome::Cancelled);
+        let step = self
+            .workflow
+            .step(&self.at.into(), binding, &End::from(Outcome::Cancelled));
         assert_eq!(step.taken, None);
         self.at = step.after;
         let state = self.workflow.state_name(self.at.state);

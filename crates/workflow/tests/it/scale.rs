@@ -1,7 +1,7 @@
 //! Size alone must not hurt: no walk may recurse, and none may take time in the square.
 
 use interlock_workflow::{
-    Builder, Draft, Kind, Outcome, Pass, Position, Targets, Workflow, dot, end, mermaid,
+    Builder, Draft, End, Kind, Outcome, Pass, Position, Targets, Workflow, dot, end, mermaid,
 };
 
 const STATES: usize = 100_000;
@@ -40,7 +40,7 @@ fn a_chain_of_states_deeper_than_the_stack_is_judged_walked_and_drawn() {
     let Ok(Pass::Bound(binding)) = flow.admit(at, Kind::Tool, &last) else {
         panic!("the last tool is bound in the last state");
     };
-    let step = flow.step(at, binding, Outcome::Success);
+    let step = flow.step(&at.into(), binding, &End::from(Outcome::Success));
     assert!(step.terminal);
     assert_eq!(step.after, flow.initial());
 
@@ -57,7 +57,7 @@ fn a_hundred_thousand_mistakes_are_all_reported() {
     };
     for state in &mut broken.states {
         for binding in &mut state.bindings {
-            binding.edges[0].to += "x";
+            binding.edges[0].target.to += "x";
         }
     }
     let invalid = broken.build(None).unwrap_err();

@@ -1,6 +1,6 @@
 //! Whatever comes is answered, soon and in little memory.
 
-use super::{HEAD, JSON, YAML, accepted, places, refused};
+use super::{HEAD, JSON, YAML, accepted, keys::EVERYTHING, places, refused};
 use interlock_workflow::file::{self, MAX_BYTES};
 
 #[track_caller]
@@ -116,8 +116,70 @@ fn a_file_as_large_as_can_be_is_judged() {
 }
 
 #[test]
+fn a_million_states_are_too_many() {
+    let mut text = format!("{HEAD}states:\n");
+    for n in 0..1_000_000 {
+        text += &format!("  s{n}:\n");
+    }
+    check(text.as_bytes(), "too-large");
+    text.truncate(900_000);
+    assert!(text.lines().count() > 90_000);
+    check(text.as_bytes(), "too-many-values");
+}
+
+#[test]
+fn a_guard_as_long_as_a_file_is_refused() {
+    let file = |guard: &str| {
+        format!(
+            "{HEAD}prompts: {{ p: {{ text: x }} }}\nstates:\n  a: {{ initial: true, prompts: {{ p: {{ success: b, when: '{guard}' }} }} }}\n  \
+             b: {{ terminal: true }}\n"
+        )
+    };
+    for guard in [
+        "1 == 1 && ".repeat(90_000) + "true",
+        "(".repeat(900_000),
+        "!".repeat(900_000) + "true",
+        "x".repeat(900_000),
+        "args.a".to_owned() + &".b".repeat(400_000),
+    ] {
+        check(file(&guard).as_bytes(), "bad-guard");
+    }
+}
+
+#[test]
+fn as_many_mistakes_as_fit_into_one_text_are_answered() {
+    let state = |body: &str| {
+        format!("{HEAD}states: {{ a: {{ initial: true, {body} }}, b: {{ terminal: true }} }}\n")
+    };
+    check(
+        state(&format!("instructions: '{}'", "{{x}} ".repeat(150_000))).as_bytes(),
+        "bad-text",
+    );
+    let timers: Vec<_> = (1..10_000).map(|n| format!("{n}ms: c")).collect();
+    check(
+        state(&format!("after: {{ {} }}", timers.join(", "))).as_bytes(),
+        "unknown-target",
+    );
+    let variables = "\\x24{} ".repeat(110_000);
+    check(
+        format!("{HEAD}servers: {{ s: {{ command: [\"{variables}\"] }} }}\n").as_bytes(),
+        "bad-variable",
+    );
+    let keep: Vec<_> = (0..90_000).map(|n| format!("k{}", n % 45_000)).collect();
+    check(
+        format!("{HEAD}settings: {{ keep: [{}] }}\n", keep.join(", ")).as_bytes(),
+        "listed-twice",
+    );
+    let edges = "{ to: c, when: arg.x, set: { k: y } }, ".repeat(9_000);
+    check(
+        state(&format!("after: {{ 1s: [{edges}] }}")).as_bytes(),
+        "bad-guard",
+    );
+}
+
+#[test]
 fn a_text_cut_anywhere_is_answered() {
-    for text in [YAML, JSON] {
+    for text in [YAML, JSON, EVERYTHING] {
         for end in (0..text.len()).step_by(5) {
             // Some beginnings of a file are files; most are not. None may panic.
             let read = file::read(&text.as_bytes()[..end]);
@@ -139,7 +201,7 @@ fn a_text_with_one_character_changed_is_answered() {
         "", "\0", "\t", "\n", ":", "- ", "? ", "{", "}", "[", "]", "&a ", "*a ", "!", "'", "\"",
         "|", ">", "%", "---", "é", "🔑", "\u{feff}", "\u{85}", "\u{2028}",
     ];
-    for text in [YAML, JSON] {
+    for text in [YAML, JSON, EVERYTHING] {
         for (at, _) in text.char_indices().step_by(101) {
             for character in strange {
                 let changed = format!("{}{character}{}", &text[..at], &text[at + 1..]);

@@ -1,0 +1,150 @@
+//! Puts together a workflow from parts that have been judged and found valid.
+
+use crate::{
+    Binding, Cause, Edge, Finding, Kind, Outcome, Sampling, Settings, State, StateId, Timer,
+    Workflow,
+    fingerprint::{self, Fingerprint},
+    intern::{Lists, SymbolId, Symbols},
+    parts::Route,
+    validate::{Judged, JudgedBinding, JudgedEdge},
+};
+use std::{collections::HashMap, ops::Range, sync::Arc};
+
+/// What [`Workflow::assemble`] puts together.
+pub(crate) struct Parts {
+    pub(crate) name: String,
+    pub(crate) description: Option<String>,
+    pub(crate) settings: Settings,
+    pub(crate) initial: StateId,
+    pub(crate) states: Vec<Judged>,
+    pub(crate) state_ids: HashMap<Arc<str>, StateId>,
+    pub(crate) symbols: Symbols,
+    pub(crate) always: [Vec<SymbolId>; 3],
+    pub(crate) always_everything: bool,
+    pub(crate) warnings: Vec<Finding>,
+}
+
+impl Workflow {
+    /// Puts together what has been judged and found valid.
+    pub(crate) fn assemble(parts: Parts) -> Self {
+        let mut workflow = Self {
+            name: parts.name,
+            description: parts.description,
+            settings: parts.settings,
+            states: Vec::with_capacity(parts.states.len()),
+            state_ids: parts.state_ids,
+            initial: parts.initial,
+            bindings: Vec::new(),
+            binding_ids: HashMap::new(),
+            edges: Vec::new(),
+            symbols: parts.symbols,
+            lists: Lists::default(),
+            always: parts.always,
+            always_everything: parts.always_everything,
+            warnings: parts.warnings,
+            fingerprint: Fingerprint(0),
+        };
+        for (at, judged) in parts.states.into_iter().enumerate() {
+            let state = workflow.put_state(StateId::at(at), judged);
+            workflow.states.push(state);
+        }
+        workflow.fingerprint = fingerprint::of(&workflow);
+        workflow
+    }
+
+    fn put_state(&mut self, id: StateId, judged: Judged) -> State {
+        let mut own: [Vec<SymbolId>; 3] = Default::default();
+        let first_binding = self.bindings.len();
+        let first_edge = self.edges.len();
+        for binding in judged.bindings {
+            own[binding.artifact.kind.index()].push(binding.symbol);
+            self.binding_ids
+                .insert((id, binding.symbol), self.bindings.len());
+            let binding = self.put_binding(id, binding);
+            self.bindings.push(binding);
+        }
+        let timers = judged.timers.into_iter().map(|timer| {
+            let after = timer.after;
+            Timer {
+                after,
+                edges: self.put_edges(id, &Cause::Time { after }, timer.edges),
+            }
+        });
+        let timers = timers.collect();
+        let sampling = judged.sampling.map(|sampling| {
+            let [success, error] = [
+                (Outcome::Success, sampling.success),
+                (Outcome::Error, sampling.error),
+            ]
+            .map(|(outcome, edges)| self.put_edges(id, &Cause::Sampling { outcome }, edges));
+            Sampling {
+                messages: sampling.messages,
+                system: sampling.system,
+                max_tokens: sampling.max_tokens,
+                success,
+                error,
+            }
+        });
+        State {
+            name: judged.name,
+            description: judged.description,
+            instructions: judged.instructions,
+            terminal: judged.terminal,
+            max_visits: judged.max_visits,
+            bindings: first_binding..self.bindings.len(),
+            edges: first_edge..self.edges.len(),
+            timers,
+            sampling,
+            lists: Kind::ALL.map(|kind| {
+                let own = std::mem::take(&mut own[kind.index()]);
+                self.lists.intern(kind, own)
+            }),
+        }
+    }
+
+    fn put_binding(&mut self, state: StateId, judged: JudgedBinding) -> Binding {
+        let first_edge = self.edges.len();
+        let mut routes: [Route; 5] = Default::default();
+        for (outcome, edges) in Outcome::ALL.into_iter().zip(judged.edges) {
+            // Outcomes come in such an order that the one a default refers to is there already.
+            routes[outcome.index()] = match outcome {
+                _ if !edges.is_empty() => {
+                    let artifact = judged.artifact.clone();
+                    Route {
+                        edges: self.put_edges(state, &Cause::Call { artifact, outcome }, edges),
+                        written: Some(outcome),
+                    }
+                }
+                Outcome::Success | Outcome::Error | Outcome::Cancelled => Route::default(),
+                Outcome::Timeout | Outcome::Unknown => routes[Outcome::Error.index()].clone(),
+            };
+        }
+        let mut own = self.edges[first_edge..].iter();
+        Binding {
+            state,
+            artifact: judged.artifact,
+            place: judged.place,
+            when: judged.when,
+            approval: judged.approval,
+            hold: judged.hold,
+            idempotent: judged.idempotent,
+            deadline: judged.deadline,
+            moves: judged.hold || own.any(|edge| !edge.is_idle()),
+            routes,
+        }
+    }
+
+    fn put_edges(&mut self, from: StateId, cause: &Cause, edges: Vec<JudgedEdge>) -> Range<usize> {
+        let first = self.edges.len();
+        self.edges.extend(edges.into_iter().map(|edge| Edge {
+            from,
+            cause: cause.clone(),
+            to: edge.to.expect("an edge without a target is an error"),
+            terminal: edge.target.terminal,
+            when: edge.when,
+            set: edge.set,
+            effects: edge.target.effects,
+        }));
+        first..self.edges.len()
+    }
+}

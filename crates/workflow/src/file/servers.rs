@@ -1,0 +1,259 @@
+//! The section `servers`: MCP servers that are served through this one.
+
+use super::{
+    Transport, Upstream,
+    reader::{Reader, Shape},
+    report::FileProblem,
+    tree::{self, Entry, Node, Value},
+    variables::{self, Piece},
+};
+use crate::Span;
+use std::collections::HashMap;
+
+pub(super) const SERVER: Shape = Shape {
+    what: "a server",
+    keys: &["command", "env", "cwd", "url", "headers", "prefix"],
+};
+
+/// Keys that go only with `command`, and those that go only with `url`.
+const OF_COMMAND: [&str; 2] = ["env", "cwd"];
+const OF_URL: [&str; 1] = ["headers"];
+
+/// Longer ones would leave no room for the tool's own name.
+const LONGEST_PREFIX: usize = 32;
+
+impl Reader<'_> {
+    pub(super) fn servers(&mut self, entries: &[Entry]) -> Vec<Upstream> {
+        let mut servers = Vec::new();
+        let mut prefixes = HashMap::new();
+        for entry in entries {
+            let Some(server) = self.server(entry, entries.len()) else {
+                continue;
+            };
+            let first = prefixes
+                .entry(server.prefix.clone())
+                .or_insert_with(|| server.name.clone());
+            if *first != server.name {
+                let problem = FileProblem::SamePrefix {
+                    prefix: server.prefix.clone(),
+                    first: first.clone(),
+                };
+                self.error(prefix_span(entry), problem);
+            }
+            servers.push(server);
+        }
+        servers
+    }
+
+    fn server(&mut self, Entry { key, value }: &Entry, servers: usize) -> Option<Upstream> {
+        self.plain_name(SERVER.what, &key.text, key.span);
+        let entries = self.map(&key.text, value)?;
+        let (mut command, mut env, mut cwd) = (None, Vec::new(), None);
+        let (mut url, mut headers) = (None, Vec::new());
+        // With a single server there is nobody to be told apart from.
+        let mut prefix = match servers {
+            1 => String::new(),
+            _ => format!("{}_", key.text),
+        };
+        for Entry { key, value } in entries {
+            match key.text.as_str() {
+                "command" => command = Some(self.server_command(value)),
+                "env" => env = self.environment(value),
+                "cwd" => cwd = self.folder(value),
+                "url" => url = Some(self.url(value)),
+                "headers" => headers = self.headers(value),
+                "prefix" => {
+                    if let Some(written) = self.prefix(value) {
+                        prefix = written;
+                    }
+                }
+                "args" => self.error(key.span, FileProblem::Args),
+                _ => self.stray(&SERVER, key),
+            }
+        }
+        let transport = match (command, url) {
+            (Some(command), None) => {
+                self.misplaced(entries, &OF_URL, "url");
+                Transport::Command { command, env, cwd }
+            }
+            (None, Some(url)) => {
+                self.misplaced(entries, &OF_COMMAND, "command");
+                Transport::Http { url: url?, headers }
+            }
+            (Some(_), Some(_)) => {
+                let span = place_of(entries, "url").unwrap_or(key.span);
+                self.error(span, FileProblem::TwoTransports);
+                return None;
+            }
+            (None, None) => {
+                self.error(key.span, FileProblem::NoTransport);
+                return None;
+            }
+        };
+        Some(Upstream {
+            name: key.text.clone(),
+            transport,
+            prefix,
+            place: key.span.into(),
+        })
+    }
+
+    fn misplaced(&mut self, entries: &[Entry], keys: &[&'static str], with: &'static str) {
+        for key in keys {
+            if let Some(span) = place_of(entries, key) {
+                self.error(span, FileProblem::GoesWith { key, with });
+            }
+        }
+    }
+
+    fn server_command(&mut self, node: &Node) -> Vec<String> {
+        let words = self.program(node).unwrap_or_default();
+        words
+            .iter()
+            .filter_map(|node| {
+                let word = self.word(node)?;
+                self.variables(&word, node.span);
+                Some(word)
+            })
+            .collect()
+    }
+
+    fn environment(&mut self, node: &Node) -> Vec<(String, String)> {
+        let mut variables = Vec::new();
+        for Entry { key, value } in self.map("env", node).unwrap_or_default() {
+            // The operating system could not pass it on.
+            if key.text.is_empty() || key.text.contains(['=', '\0']) {
+                self.bad_name("a variable", VARIABLE, &key.text, key.span);
+            }
+            if let Some(text) = self.free_of("env", value, "free of NUL characters", &['\0']) {
+                variables.push((key.text.clone(), text));
+            }
+        }
+        variables
+    }
+
+    fn folder(&mut self, node: &Node) -> Option<String> {
+        let folder = self.free_of("cwd", node, "free of NUL characters", &['\0'])?;
+        if folder.is_empty() {
+            self.bad_value("cwd", "the path of a folder", node.span, &folder);
+        }
+        Some(folder)
+    }
+
+    fn headers(&mut self, node: &Node) -> Vec<(String, String)> {
+        let mut headers = Vec::new();
+        for Entry { key, value } in self.map("headers", node).unwrap_or_default() {
+            if !is_header(&key.text) {
+                self.bad_name("a header", HEADER, &key.text, key.span);
+            }
+            let breaks = ['\0', '\r', '\n'];
+            if let Some(text) = self.free_of("headers", value, "texts of one line", &breaks) {
+                headers.push((key.text.clone(), text));
+            }
+        }
+        headers
+    }
+
+    fn url(&mut self, node: &Node) -> Option<String> {
+        let url = self.owned("url", node)?;
+        self.variables(&url, node.span);
+        // What a variable stands for is not known here.
+        if !url.starts_with("${") && !is_http(&url) {
+            let wanted = "an address that begins with `http://` or `https://`";
+            self.bad_value("url", wanted, node.span, &url);
+        }
+        Some(url)
+    }
+
+    fn prefix(&mut self, node: &Node) -> Option<String> {
+        let prefix = self.owned("prefix", node)?;
+        let fits = prefix.len() <= LONGEST_PREFIX
+            && prefix
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+        if !fits {
+            self.bad_value("prefix", PREFIX, node.span, &prefix);
+        }
+        Some(prefix)
+    }
+
+    /// A text in which `${VAR}` may stand and some characters may not.
+    fn free_of(
+        &mut self,
+        key: &'static str,
+        node: &Node,
+        wanted: &'static str,
+        forbidden: &[char],
+    ) -> Option<String> {
+        let text = self.owned(key, node)?;
+        self.variables(&text, node.span);
+        if text.contains(forbidden) {
+            self.bad_value(key, wanted, node.span, &text);
+        }
+        Some(text)
+    }
+
+    /// Checks that whatever looks like a variable is one.
+    fn variables(&mut self, text: &str, span: Span) {
+        for piece in variables::pieces(text) {
+            let (written, fault) = match piece {
+                Piece::Literal(_) | Piece::Variable(_) => continue,
+                Piece::Broken { written, fault } => (written, fault),
+            };
+            if self.findings.is_full() {
+                return;
+            }
+            let found = self.text[span.start..span.end].find(written);
+            let at = found.map_or(span, |at| {
+                let start = span.start + at;
+                tree::place(self.text, start, start + written.len())
+            });
+            let written = written.to_owned();
+            self.error(at, FileProblem::BadVariable { written, fault });
+        }
+    }
+}
+
+const VARIABLE: &str = "it must have at least one character, none of them `=`";
+const HEADER: &str = "it must have letters, digits or `-`";
+const PREFIX: &str = "at most 32 letters, digits, `_` or `-`";
+
+/// A token of RFC 9110.
+fn is_header(name: &str) -> bool {
+    !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// A scheme, a host and no blanks; whether anybody answers there is found out later.
+fn is_http(url: &str) -> bool {
+    let rest = ["http://", "https://"].iter().find_map(|scheme| {
+        let start = url.get(..scheme.len())?;
+        start
+            .eq_ignore_ascii_case(scheme)
+            .then(|| &url[scheme.len()..])
+    });
+    rest.is_some_and(|rest| {
+        !rest.starts_with(['/', '?', '#', ':'])
+            && !rest.is_empty()
+            && !rest.contains(|c: char| c.is_whitespace() || c.is_control())
+    })
+}
+
+/// Where a server's prefix stands, or else its name, which gives the prefix.
+fn prefix_span(Entry { key, value }: &Entry) -> Span {
+    let entries = match &value.value {
+        Value::Map(entries) => entries.as_slice(),
+        Value::Null | Value::Bool(_) | Value::Number { .. } | Value::Text(_) | Value::List(_) => {
+            &[]
+        }
+    };
+    let prefix = entries.iter().find(|entry| entry.key.text == "prefix");
+    prefix.map_or(key.span, |entry| entry.value.span)
+}
+
+fn place_of(entries: &[Entry], key: &str) -> Option<Span> {
+    let entry = entries.iter().find(|entry| entry.key.text == key)?;
+    Some(entry.key.span)
+}

@@ -1,0 +1,246 @@
+//! What a valid workflow is made of: states, bindings, edges, timers, questions.
+
+use crate::{Artifact, Outcome, Place, Role, Rule, StateId, intern::ListId, template::Text};
+use std::{ops::Range, sync::Arc, time::Duration};
+
+/// One state of a [`Workflow`](crate::Workflow).
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) name: Arc<str>,
+    pub(crate) description: Option<String>,
+    pub(crate) instructions: Option<Text>,
+    pub(crate) terminal: bool,
+    pub(crate) max_visits: Option<u32>,
+    pub(crate) bindings: Range<usize>,
+    /// All that lead away, in this order: of its bindings, of its timers, of its sampling.
+    pub(crate) edges: Range<usize>,
+    /// The shortest first.
+    pub(crate) timers: Vec<Timer>,
+    pub(crate) sampling: Option<Sampling>,
+    pub(crate) lists: [ListId; 3],
+}
+
+impl State {
+    /// What it is called.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it means.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// What the model is told when an instance comes here.
+    pub fn instructions(&self) -> Option<&Text> {
+        self.instructions.as_ref()
+    }
+
+    /// Whether every edge into it ends the workflow.
+    pub fn is_terminal(&self) -> bool {
+        self.terminal
+    }
+
+    /// How often an instance may be here before nothing can be called here any more.
+    pub fn max_visits(&self) -> Option<u32> {
+        self.max_visits
+    }
+
+    /// What happens to an instance that stays here, the soonest first.
+    pub fn timers(&self) -> &[Timer] {
+        &self.timers
+    }
+
+    /// What the client's model is asked when a call brings an instance here.
+    pub fn sampling(&self) -> Option<&Sampling> {
+        self.sampling.as_ref()
+    }
+}
+
+/// What happens to an instance that stays in a state.
+#[derive(Clone, Debug)]
+pub struct Timer {
+    pub(crate) after: Duration,
+    pub(crate) edges: Range<usize>,
+}
+
+impl Timer {
+    /// How long it stays.
+    pub fn after(&self) -> Duration {
+        self.after
+    }
+}
+
+/// What the client's model is asked when a call brings an instance into a state.
+#[derive(Clone, Debug)]
+pub struct Sampling {
+    pub(crate) messages: Vec<Message>,
+    pub(crate) system: Option<Text>,
+    pub(crate) max_tokens: u32,
+    pub(crate) success: Range<usize>,
+    pub(crate) error: Range<usize>,
+}
+
+impl Sampling {
+    /// The conversation so far.
+    pub fn messages(&self) -> &[Message] {
+        &self.messages
+    }
+
+    /// What the model is told about itself.
+    pub fn system(&self) -> Option<&Text> {
+        self.system.as_ref()
+    }
+
+    /// How long the answer may be.
+    pub fn max_tokens(&self) -> u32 {
+        self.max_tokens
+    }
+}
+
+/// One message to the client's model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who says it.
+    pub role: Role,
+    /// What is said.
+    pub text: Text,
+}
+
+/// What a person must agree to before a call runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Approval {
+    /// The question.
+    pub message: Text,
+    /// How long an answer is waited for, and how long it holds.
+    pub expires: Duration,
+}
+
+/// What makes an artifact visible and callable in one state.
+#[derive(Clone, Debug)]
+pub struct Binding {
+    pub(crate) state: StateId,
+    pub(crate) artifact: Artifact,
+    pub(crate) place: Place,
+    pub(crate) when: Option<Rule>,
+    pub(crate) approval: Option<Approval>,
+    pub(crate) hold: bool,
+    pub(crate) idempotent: bool,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) moves: bool,
+    /// Where each outcome leads, defaults included, in the order of [`Outcome::ALL`].
+    pub(crate) routes: [Route; 5],
+}
+
+/// The edges that one outcome tries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Route {
+    /// Nothing where the default is to stay.
+    pub(crate) edges: Range<usize>,
+    /// The outcome they were written for.
+    pub(crate) written: Option<Outcome>,
+}
+
+impl Binding {
+    /// The state it belongs to.
+    pub fn state(&self) -> StateId {
+        self.state
+    }
+
+    /// What is bound.
+    pub fn artifact(&self) -> &Artifact {
+        &self.artifact
+    }
+
+    /// What must be true of a call before it runs.
+    pub fn when(&self) -> Option<&Rule> {
+        self.when.as_ref()
+    }
+
+    /// What a person must agree to before it runs.
+    pub fn approval(&self) -> Option<&Approval> {
+        self.approval.as_ref()
+    }
+
+    /// Whether the instance waits for an operator when nobody knows what a call did.
+    pub fn holds(&self) -> bool {
+        self.hold
+    }
+
+    /// Whether a call of which nobody knows what it did can be run again.
+    pub fn is_idempotent(&self) -> bool {
+        self.idempotent
+    }
+
+    /// How long it may run, if that differs from the tool's own time.
+    pub fn deadline(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// The outcome whose edges this one takes: another one where a default says "as error", and
+    /// none where the default is to stay.
+    pub fn written_for(&self, outcome: Outcome) -> Option<Outcome> {
+        self.routes[outcome.index()].written
+    }
+
+    /// Whether a call can leave a mark on the instance: move it, end it, stop it, be remembered,
+    /// or have an effect.
+    ///
+    /// Calls that cannot may run side by side.
+    pub fn moves(&self) -> bool {
+        self.moves
+    }
+}
+
+/// A way from one state to another, or back to the same.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Edge {
+    /// The state it leads away from.
+    pub from: StateId,
+    /// What takes it.
+    pub cause: Cause,
+    /// The state it leads to.
+    pub to: StateId,
+    /// Taking it ends the workflow.
+    pub terminal: bool,
+    /// What must be true for it to be taken; if it is not, the next one is tried.
+    pub when: Option<Rule>,
+    /// What the instance remembers from then on, by key.
+    pub set: Vec<(Arc<str>, Rule)>,
+    /// What the server does after the step, by name and in this order.
+    pub effects: Vec<String>,
+}
+
+impl Edge {
+    /// Whether taking it leaves the instance in its state.
+    pub fn stays(&self) -> bool {
+        self.to == self.from && !self.terminal
+    }
+
+    /// Whether taking it leaves no mark on the instance at all.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.stays() && self.set.is_empty() && self.effects.is_empty()
+    }
+}
+
+/// What takes an edge.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A call that ends so.
+    Call {
+        /// What is called.
+        artifact: Artifact,
+        /// How it ends.
+        outcome: Outcome,
+    },
+    /// The time that the instance has been in the state.
+    Time {
+        /// How long.
+        after: Duration,
+    },
+    /// The client's model answered, or did not.
+    Sampling {
+        /// Success or error.
+        outcome: Outcome,
+    },
+}

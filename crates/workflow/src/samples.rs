@@ -1,0 +1,242 @@
+//! Tries guards and values on samples of what the server's schemas allow.
+//!
+//! CEL has no types until it runs. A guard that compares a number with a text, or that names an
+//! argument no schema has, would refuse every call; it is better found here.
+
+use crate::{
+    About, Artifact, Binding, Catalogue, Cause, Edge, Finding, Outcome, Part, Place, Problem, Rule,
+    Scope, Severity, Spot, StateId, Workflow,
+    guard::{Facts, Failed, Program, Root, sample},
+};
+use serde_json::{Map, Value, json};
+
+/// What the server's own words about its artifacts say about the workflow.
+pub(crate) fn check(workflow: &Workflow, catalogue: &Catalogue) -> Vec<Finding> {
+    let mut tried = Tried {
+        workflow,
+        catalogue,
+        memory: Map::new(),
+        findings: Vec::new(),
+    };
+    tried.fill_memory();
+    for state in workflow.states() {
+        for binding in workflow.bindings(state) {
+            tried.binding(binding);
+        }
+        for (_, edge) in workflow.edges_from(state) {
+            tried.edge(edge);
+        }
+    }
+    tried.findings
+}
+
+struct Tried<'a> {
+    workflow: &'a Workflow,
+    catalogue: &'a Catalogue,
+    /// A sample of what instances remember, as far as it can be known.
+    memory: Map<String, Value>,
+    findings: Vec<Finding>,
+}
+
+/// What an expression is tried on. What is not known is not there.
+struct Sample {
+    args: Option<Value>,
+    result: Option<Value>,
+    /// Whether there may be arguments that the schema does not name.
+    open: bool,
+}
+
+impl Tried<'_> {
+    /// Works out a value for each key that can be known. A value may depend on another, so it
+    /// goes round until nothing is added.
+    fn fill_memory(&mut self) {
+        loop {
+            let before = self.memory.len();
+            for (_, edge) in self.workflow.edges() {
+                let sample = self.sample(edge);
+                for (key, rule) in &edge.set {
+                    if self.memory.contains_key(&**key) {
+                        continue;
+                    }
+                    let value = self.with_facts(rule, &sample, edge.from, |f| rule.evaluate(f));
+                    if let Some(Ok(value)) = value {
+                        self.memory.insert(key.to_string(), value);
+                    }
+                }
+            }
+            if self.memory.len() == before {
+                return;
+            }
+        }
+    }
+
+    fn binding(&mut self, binding: &Binding) {
+        let about = self.catalogue.about(binding.artifact());
+        let destructive = about.is_some_and(|about| about.destructive);
+        let workflow = self.workflow;
+        let spot = || Spot::Binding {
+            state: workflow.state(binding.state()).name.clone(),
+            artifact: binding.artifact().clone(),
+        };
+        if destructive && binding.approval().is_none() {
+            let problem = Problem::Unapproved { spot: spot() };
+            self.find(binding.place, problem);
+            let says_unknown = binding.holds()
+                || binding.is_idempotent()
+                || binding.written_for(Outcome::Unknown) == Some(Outcome::Unknown);
+            if !says_unknown {
+                let problem = Problem::UnknownUnsaid { spot: spot() };
+                self.find(binding.place, problem);
+            }
+        }
+        if self.workflow.settings().scope == Scope::Handle && about.is_some_and(has_own_handle) {
+            let artifact = binding.artifact().clone();
+            let problem = Problem::HandleArgumentTaken { artifact };
+            self.find(binding.place, problem);
+        }
+        if let Some(guard) = binding.when() {
+            let spot = spot();
+            let mut sample = of_call(about, binding.artifact());
+            sample.result = None;
+            self.try_out(guard, &sample, binding.state(), spot, Part::When);
+        }
+    }
+
+    fn find(&mut self, place: Place, problem: Problem) {
+        let span = place.0;
+        self.findings.push(Finding { problem, span });
+    }
+
+    fn edge(&mut self, edge: &Edge) {
+        let state = self.workflow.state(edge.from).name.clone();
+        let spot = match &edge.cause {
+            Cause::Call { artifact, outcome } => Spot::Call {
+                state,
+                artifact: artifact.clone(),
+                outcome: *outcome,
+            },
+            Cause::Time { after } => Spot::Timer {
+                state,
+                after: *after,
+            },
+            Cause::Sampling { outcome } => Spot::Sampling {
+                state,
+                outcome: *outcome,
+            },
+        };
+        let sample = self.sample(edge);
+        if let Some(guard) = &edge.when {
+            self.try_out(guard, &sample, edge.from, spot.clone(), Part::When);
+        }
+        for (key, rule) in &edge.set {
+            let key = key.to_string();
+            let part = Part::Set { key };
+            self.try_out(rule, &sample, edge.from, spot.clone(), part);
+        }
+    }
+
+    /// What an edge can know when it is taken.
+    fn sample(&self, edge: &Edge) -> Sample {
+        match &edge.cause {
+            Cause::Call { artifact, outcome } => {
+                let mut sample = of_call(self.catalogue.about(artifact), artifact);
+                if *outcome != Outcome::Success {
+                    sample.result = None;
+                }
+                sample
+            }
+            Cause::Time { .. } | Cause::Sampling { .. } => Sample {
+                args: None,
+                result: None,
+                open: true,
+            },
+        }
+    }
+
+    fn try_out(&mut self, rule: &Rule, sample: &Sample, state: StateId, spot: Spot, part: Part) {
+        let tried = self.with_facts(rule, sample, state, |facts| match part {
+            Part::When => rule.test(facts).map(Value::Bool),
+            Part::Set { .. } | Part::Text => rule.evaluate(facts),
+        });
+        let Some(Err(failed)) = tried else {
+            return;
+        };
+        let severity = match &failed {
+            Failed::MissingKey { .. } if sample.open => Severity::Warning,
+            Failed::MissingKey { .. } | Failed::WrongTypes { .. } | Failed::NotBool { .. } => {
+                Severity::Error
+            }
+            // These depend on the values that were tried.
+            Failed::MissingItem { .. }
+            | Failed::Arithmetic { .. }
+            | Failed::Conversion { .. }
+            | Failed::OutOfFuel
+            | Failed::TooLarge
+            | Failed::NotJson => return,
+        };
+        let problem = Problem::Expression {
+            spot,
+            part,
+            message: format!("tried on a sample of the schema, {failed}"),
+            help: None,
+            at: None,
+            severity,
+        };
+        self.find(rule.place, problem);
+    }
+
+    /// Nothing if the rule looks at something that cannot be known here.
+    fn with_facts<T>(
+        &self,
+        rule: &Rule,
+        sample: &Sample,
+        state: StateId,
+        evaluate: impl FnOnce(&Facts<'_>) -> T,
+    ) -> Option<T> {
+        let program = rule.program()?;
+        if !self.is_known(program, sample) {
+            return None;
+        }
+        let facts = Facts {
+            args: sample.args.as_ref().unwrap_or(&Value::Null),
+            result: sample.result.as_ref(),
+            ctx: &self.memory,
+            principal: &Value::Null,
+            state: self.workflow.state_name(state),
+            visits: 1,
+        };
+        Some(evaluate(&facts))
+    }
+
+    fn is_known(&self, program: &Program, sample: &Sample) -> bool {
+        let mut keys = program.keys(Root::Ctx).peekable();
+        let memory = !program.mentions(Root::Ctx)
+            || (keys.peek().is_some() && keys.all(|key| self.memory.contains_key(key.name)));
+        memory
+            && !program.mentions(Root::Principal)
+            && (!program.mentions(Root::Args) || sample.args.is_some())
+            && (!program.mentions(Root::Result) || sample.result.is_some())
+    }
+}
+
+fn of_call(about: Option<&About>, artifact: &Artifact) -> Sample {
+    let input = about.and_then(|about| about.input.as_ref());
+    let output = about.and_then(|about| about.output.as_ref());
+    let result = output.and_then(sample).map(|structured| {
+        json!({
+            "content": [{ "type": "text", "text": artifact.name }],
+            "structuredContent": structured,
+            "isError": false,
+        })
+    });
+    Sample {
+        args: input.and_then(sample),
+        result,
+        open: input.is_none_or(|schema| schema["additionalProperties"] != json!(false)),
+    }
+}
+
+fn has_own_handle(about: &About) -> bool {
+    let input = about.input.as_ref();
+    input.is_some_and(|schema| !schema["properties"]["workflow"].is_null())
+}

@@ -1,0 +1,592 @@
+//! Every finding, each made by the mistake it is for.
+
+use super::*;
+use crate::{Builder, Kind, Outcome, Span, end, rust, to};
+
+#[track_caller]
+fn check(builder: Builder, expected: &[&str]) {
+    check_draft(builder.into_draft(), expected);
+}
+
+/// Judges as a file would be judged, where every target must be defined.
+#[track_caller]
+fn check_file(builder: Builder, expected: &[&str]) {
+    let targets = Targets::Closed;
+    check_draft(
+        Draft {
+            targets,
+            ..builder.into_draft()
+        },
+        expected,
+    );
+}
+
+#[track_caller]
+fn check_draft(draft: Draft, expected: &[&str]) {
+    let (findings, valid) = match draft.build(None) {
+        Ok(workflow) => (workflow.warnings().to_vec(), true),
+        Err(invalid) => (invalid.findings, false),
+    };
+    let told: Vec<_> = findings.iter().map(ToString::to_string).collect();
+    assert_eq!(told, expected);
+    let error = findings.iter().any(|f| f.severity() == Severity::Error);
+    assert_eq!(valid, !error);
+}
+
+/// A valid workflow to add mistakes to: a → b → end.
+fn base() -> Builder {
+    Workflow::builder("base")
+        .state("a", |s| s.initial().tool("ab", |t| t.success("b")))
+        .state("b", |s| s.tool("fin", |t| t.success("over")))
+        .state("over", |s| s.terminal())
+}
+
+#[test]
+fn a_good_workflow_has_no_findings() {
+    check(base(), &[]);
+    check_file(base(), &[]);
+}
+
+#[test]
+fn nothing_at_all_is_no_workflow() {
+    check(
+        Workflow::builder("empty"),
+        &["error[no-states]: the workflow has no states"],
+    );
+}
+
+#[test]
+fn without_states_everything_can_still_be_let_through() {
+    let open = Workflow::builder("open").always_everything();
+    check(open.clone(), &[]);
+    let open = open.build().unwrap();
+    assert_eq!(open.state_name(open.initial().state), "open");
+}
+
+#[test]
+fn there_is_one_initial_state() {
+    let none = Workflow::builder("none").state("a", |s| s.tool("t", |t| t.success(end("b"))));
+    check(
+        none,
+        &["error[no-initial-state]: no state is marked initial"],
+    );
+    let two = base().state("b", |s| s.initial());
+    let several = "error[several-initial-states]: several states are marked initial: \
+                   \"a\", \"b\"";
+    check(two, &[several]);
+}
+
+#[test]
+fn an_undefined_target_is_a_state_in_rust_and_an_error_in_a_file() {
+    let typo = base().state("b", |s| s.tool("again", |t| t.error("overr")));
+    check(
+        typo.clone(),
+        &["warning[trap]: no end can be reached from state \"overr\""],
+    );
+    check_file(
+        Workflow::builder("typo")
+            .state("a", |s| s.initial().tool("t", |t| t.error("ovr")))
+            .state("over", |s| s.terminal()),
+        &[
+            // Whether "over" is reached and the run ends depends on what was meant.
+            "error[unknown-target]: error of tool \"t\" in state \"a\" leads to \"ovr\", \
+             which is not defined",
+        ],
+    );
+}
+
+#[test]
+fn an_unknown_target_comes_with_the_name_that_was_meant() {
+    let draft = Draft {
+        targets: Targets::Closed,
+        ..base()
+            .state("a", |s| s.tool("x", |t| t.success("ovre")))
+            .into_draft()
+    };
+    let invalid = draft.build(None).unwrap_err();
+    let problem = invalid.findings.last().unwrap().problem.clone();
+    assert_eq!(problem.help().unwrap(), "did you mean \"over\"?");
+}
+
+#[test]
+fn a_state_defined_twice_is_merged_in_rust_and_an_error_in_a_file() {
+    let twice = base().state("a", |s| s.description("twice"));
+    check(twice.clone(), &[]);
+    check_file(
+        twice,
+        &["error[duplicate-state]: state \"a\" is defined twice"],
+    );
+}
+
+#[test]
+fn merged_bindings_hold_what_each_definition_said() {
+    let flow = base()
+        .state("a", |s| {
+            s.description("start")
+                .tool("ab", |t| t.success(to("b").effect("mail")).error(end("a")))
+                .tool("ab", |t| t.success(to("b").effect("mail").effect("log")))
+                .tool("aa", |t| t.success("a"))
+        })
+        .state("a", |s| {
+            s.tool("ab", |t| t.deadline(Duration::from_secs(1)))
+        })
+        .state("a", |s| s.tool("ab", |t| t))
+        .build()
+        .unwrap();
+    let a = flow.initial().state;
+    assert_eq!(flow.state(a).description(), Some("start"));
+    let names: Vec<_> = flow.visible(flow.initial(), Kind::Tool).collect();
+    assert_eq!(names, ["ab", "aa"]);
+    let ab = &flow.bindings(a)[0];
+    let edge = |outcome| flow.alternatives(ab, outcome).next().unwrap().1;
+    assert_eq!(edge(Outcome::Success).effects, ["mail", "log"]);
+    assert!(edge(Outcome::Error).terminal);
+    assert_eq!(ab.deadline(), Some(Duration::from_secs(1)));
+}
+
+#[test]
+fn two_edges_that_differ_are_an_error_that_names_both() {
+    let elsewhere = base().state("a", |s| s.tool("ab", |t| t.success("a")));
+    check(
+        elsewhere,
+        &[
+            "error[two-edges]: success of tool \"ab\" in state \"a\" leads to both \
+           \"b\" and \"a\"",
+        ],
+    );
+    let ending = base().state("a", |s| s.tool("ab", |t| t.success(end("b"))));
+    check(
+        ending,
+        &[
+            "error[two-edges]: success of tool \"ab\" in state \"a\" leads to both \
+           \"b\" and \"b\" (terminal)",
+        ],
+    );
+}
+
+#[test]
+fn an_edge_into_a_terminal_state_is_terminal_whether_it_says_so_or_not() {
+    check(
+        base().state("b", |s| s.tool("fin", |t| t.success(end("over")))),
+        &[],
+    );
+}
+
+#[test]
+fn what_is_always_callable_cannot_be_bound_too() {
+    check(
+        base().always_tool("ab").always_tool("ab"),
+        &[
+            "error[bound-and-always]: tool \"ab\" is always callable, yet a state binds it too",
+            "error[bound-and-always]: tool \"ab\" is always callable, yet a state binds it too",
+        ],
+    );
+    // Other kinds have names of their own, and saying it twice is harmless.
+    check(base().always_prompt("ab").always_prompt("ab"), &[]);
+}
+
+#[test]
+fn a_workflow_that_cannot_end_is_an_error_said_once() {
+    let round = Workflow::builder("round")
+        .state("a", |s| s.initial().tool("ab", |t| t.success("b")))
+        .state("b", |s| s.tool("ba", |t| t.success("a")))
+        .state("over", |s| s.terminal());
+    check(
+        round,
+        &[
+            "error[no-reachable-end]: no end can be reached from the initial state \"a\"",
+            "warning[unreachable-state]: state \"over\" cannot be reached",
+        ],
+    );
+}
+
+#[test]
+fn an_end_by_any_outcome_is_an_end() {
+    let failing = Workflow::builder("failing")
+        .state("a", |s| s.initial().tool("t", |t| t.cancelled(end("over"))));
+    check(failing, &[]);
+}
+
+#[test]
+fn livelocks_and_dead_ends_are_traps() {
+    let stuck = base()
+        .state("b", |s| {
+            s.tool("out", |t| t.error("x"))
+                .tool("off", |t| t.error("pit"))
+        })
+        .state("x", |s| s.tool("xy", |t| t.success("y")))
+        .state("y", |s| s.tool("yx", |t| t.success("x")));
+    check(
+        stuck,
+        &[
+            "warning[trap]: no end can be reached from state \"x\"",
+            "warning[trap]: no end can be reached from state \"y\"",
+            "warning[trap]: no end can be reached from state \"pit\"",
+        ],
+    );
+}
+
+#[test]
+fn what_lies_behind_an_end_is_not_reached() {
+    let behind = base()
+        .state("over", |s| {
+            s.tool("on", |t| t.success("beyond").error("over"))
+        })
+        .state("beyond", |s| s.tool("t", |t| t.success("a")));
+    check(
+        behind,
+        &[
+            "warning[bindings-after-end]: state \"over\" is entered only by edges that end the \
+             workflow, yet has bindings",
+            "warning[unreachable-state]: state \"beyond\" cannot be reached",
+        ],
+    );
+}
+
+#[test]
+fn a_binding_that_leads_nowhere_is_worth_a_warning() {
+    check(
+        base().state("a", |s| s.resource("note://rules", |r| r)),
+        &["warning[no-outcome]: resource \"note://rules\" in state \"a\" gives no outcome"],
+    );
+}
+
+#[test]
+fn all_problems_come_at_once_with_the_warnings() {
+    let draft = Draft {
+        targets: Targets::Closed,
+        ..Workflow::builder("bad")
+            .state("a", |s| s.initial().tool("t", |t| t.success("a")))
+            .state("a", |s| s.tool("t", |t| t.success("z")))
+            .state("b", |s| s.initial().tool("u", |t| t))
+            .always_tool("u")
+            .into_draft()
+    };
+    let catalogue = Catalogue::closed()
+        .with(Kind::Tool, "t")
+        .with(Kind::Prompt, "p");
+    let invalid = draft.build(Some(&catalogue)).unwrap_err();
+    let codes: Vec<_> = invalid.findings.iter().map(|f| f.problem.code()).collect();
+    assert_eq!(
+        codes,
+        [
+            "duplicate-state",
+            "unknown-target",
+            "two-edges",
+            "no-outcome",
+            "bound-and-always",
+            "several-initial-states",
+            "trap",
+            "unknown-artifact",
+            "bound-nowhere",
+        ]
+    );
+    assert_eq!(invalid.errors().count(), 6);
+}
+
+#[test]
+fn findings_point_into_the_file() {
+    let at = |line| {
+        Place::from(Span {
+            start: 0,
+            end: 1,
+            line,
+            column: 3,
+        })
+    };
+    let mut draft = base()
+        .state("a", |s| s.tool("x", |t| t.success("z")).tool("y", |t| t))
+        .state("lost", |s| s)
+        .into_draft();
+    draft.targets = Targets::Closed;
+    draft.states[3].name = "c".to_owned();
+    draft.states[3].place = at(1);
+    draft.states[3].bindings[0].edges[0].target.place = at(2);
+    draft.states[3].bindings[1].place = at(3);
+    draft.states[4].place = at(4);
+    let invalid = draft.build(None).unwrap_err();
+    let places: Vec<_> = invalid
+        .findings
+        .iter()
+        .map(|finding| (finding.problem.code(), finding.span.map(|span| span.line)))
+        .collect();
+    assert_eq!(
+        places,
+        [
+            ("unknown-target", Some(2)),
+            ("no-outcome", Some(3)),
+            ("unreachable-state", Some(1)),
+            ("unreachable-state", Some(4)),
+        ]
+    );
+    let first = invalid.findings[0].to_string();
+    assert!(first.starts_with("2:3: error[unknown-target]: "), "{first}");
+}
+
+/// The base with its first tool said again, with more.
+fn again(define: impl FnOnce(crate::BindingBuilder) -> crate::BindingBuilder) -> Builder {
+    base().state("a", |s| s.tool("ab", define))
+}
+
+#[test]
+fn a_guard_names_what_exists() {
+    check(
+        again(|t| t.when("arg.amount > 0")),
+        &["error[bad-guard]: the guard of tool \"ab\" in state \"a\" is wrong: unknown name `arg`"],
+    );
+    check(
+        again(|t| t.when("result.ok")),
+        &[
+            "error[bad-guard]: the guard of tool \"ab\" in state \"a\" is wrong: `result` cannot be \
+             used here",
+        ],
+    );
+    check(
+        again(|t| t.when("ctx.order == 1")),
+        &[
+            "error[unknown-memory]: the guard of tool \"ab\" in state \"a\" is wrong: no edge \
+             sets `ctx.order`",
+        ],
+    );
+    let typo = again(|t| {
+        t.when("ctx.odrer == 1")
+            .error(to("a").set("order", "args.o"))
+    });
+    let invalid = typo.build().unwrap_err();
+    let help = invalid.findings[0].problem.help();
+    assert_eq!(help.unwrap(), "did you mean `ctx.order`?");
+}
+
+#[test]
+fn values_and_texts_are_checked_as_guards_are() {
+    check(
+        again(|t| t.error(to("a").set("x", "1 +"))).clone(),
+        &[
+            "error[bad-set]: the value of `x` for error of tool \"ab\" in state \"a\" is wrong: \
+           the expression ends too early",
+        ],
+    );
+    check(
+        again(|t| t.approve("Pay {{amount}}?").idempotent()),
+        &[
+            "error[bad-text]: the text of tool \"ab\" in state \"a\" is wrong: `{{amount}}` stands \
+           for nothing",
+        ],
+    );
+    check(
+        again(|t| t.approve("Pay {{ctx.amount}}?").idempotent()),
+        &[
+            "error[unknown-memory]: the text of tool \"ab\" in state \"a\" is wrong: no edge sets \
+           `ctx.amount`",
+        ],
+    );
+    check(
+        base().state("a", |s| s.instructions("Look at {{args.x}}.")),
+        &["error[bad-text]: the text of state \"a\" is wrong: `{{args.x}}` stands for nothing"],
+    );
+}
+
+#[test]
+fn alternatives_have_a_last_resort_and_nothing_behind_it() {
+    check(
+        again(|t| t.error(to("a").when("visits > 1"))),
+        &[
+            "error[no-last-resort]: error of tool \"ab\" in state \"a\" leads nowhere if no guard \
+             is true",
+        ],
+    );
+    check(
+        again(|t| t.success(to("a").when("visits > 1"))),
+        &[
+            "error[never-taken]: success of tool \"ab\" in state \"a\" never leads to \"a\": an \
+             edge before it has no guard",
+        ],
+    );
+    check(
+        again(|t| t.error(to("a").when(rust("luck", |_| true))).error("b")),
+        &[],
+    );
+}
+
+#[test]
+fn durations_and_visits_are_something() {
+    let zero = Duration::ZERO;
+    check(
+        again(|t| t.deadline(zero).approve_within("?", LONGEST * 2).hold()),
+        &[
+            "error[bad-duration]: the deadline of tool \"ab\" in state \"a\" must be between 1ms \
+             and 365d",
+            "error[bad-duration]: the approval's time of tool \"ab\" in state \"a\" must be \
+             between 1ms and 365d",
+        ],
+    );
+    check(
+        base().state("b", |s| s.after(zero, "over").max_visits(0)),
+        &[
+            "error[no-visits]: state \"b\" allows no visit at all",
+            "error[bad-duration]: the time of the timer of 0ms in state \"b\" must be between 1ms \
+             and 365d",
+        ],
+    );
+}
+
+#[test]
+fn a_timer_that_does_nothing_is_pointed_out() {
+    let second = Duration::from_secs(1);
+    let idle = |state, after| {
+        format!("warning[idle-timer]: the timer of {after} in state {state:?} never does anything")
+    };
+    check(
+        base().state("b", |s| s.after(second, "b").after(second * 90, "over")),
+        &[&idle("b", "1s"), &idle("b", "90s")],
+    );
+}
+
+#[test]
+fn time_and_answers_lead_on_as_calls_do() {
+    let second = Duration::from_secs(1);
+    check(
+        Workflow::builder("time")
+            .state("a", |s| s.initial().after(second, "b"))
+            .state("b", |s| s.after(second, end("c"))),
+        &[],
+    );
+    let asks = Workflow::builder("asks")
+        .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+        .state("b", |s| {
+            s.sampling(9, |m| m.user("?").success(end("c")).error("a"))
+        });
+    check(asks.clone(), &[]);
+    check(
+        asks.clone()
+            .state("b", |s| s.sampling(9, |m| m.user("?").success(end("c")))),
+        // Without an answer the instance stays, and nothing leads on.
+        &["warning[trap]: no end can be reached from state \"b\""],
+    );
+    check(
+        asks.state("b", |s| s.sampling(9, |m| m.success(end("c")).error("a"))),
+        &["error[no-messages]: sampling in state \"b\" asks nothing"],
+    );
+    check(
+        Workflow::builder("round")
+            .state("a", |s| {
+                s.initial().tool("go", |t| t.success("b").error(end("z")))
+            })
+            .state("b", |s| {
+                s.sampling(9, |m| m.user("?").success("c").error(end("z")))
+            })
+            .state("c", |s| {
+                s.sampling(9, |m| m.user("?").success("b").error(end("z")))
+            }),
+        &["warning[endless-sampling]: sampling goes round in a circle from state \"b\""],
+    );
+}
+
+#[test]
+fn a_handle_needs_a_place() {
+    let settings = Settings {
+        scope: Scope::Handle,
+        keep: vec!["totl".to_owned()],
+        ..Settings::default()
+    };
+    let flow = base().settings(settings).state("a", |s| {
+        s.prompt("p", |p| p.success(to("a").set("total", "1")))
+    });
+    check(
+        flow,
+        &[
+            "warning[never-set]: `totl` is to be kept, but no edge sets it",
+            "error[no-place-for-handle]: prompt \"p\" is bound, but instances are found by a \
+             handle, which only tools can carry",
+        ],
+    );
+}
+
+#[test]
+fn what_a_person_must_approve_says_what_happens_when_nobody_knows() {
+    let unsaid = "warning[unknown-unsaid]: tool \"ab\" in state \"a\" does not say what happens \
+                  when its outcome is unknown";
+    check(again(|t| t.approve("Sure?")), &[unsaid]);
+    check(again(|t| t.approve("Sure?").hold()), &[]);
+    check(again(|t| t.approve("Sure?").idempotent()), &[]);
+    check(again(|t| t.approve("Sure?").unknown("a")), &[]);
+}
+
+/// What the server says of its tools is held against what the workflow does with them.
+#[test]
+fn guards_are_tried_on_samples_of_the_schemas() {
+    use crate::About;
+    use serde_json::json;
+    let catalogue = |closed: bool| {
+        let mut catalogue = Catalogue::closed().with(Kind::Tool, "fin");
+        let properties = json!({"amount": {"type": "integer"}, "order": {"type": "string"}});
+        let input = json!({"type": "object", "properties": properties,
+            "additionalProperties": !closed});
+        let output = json!({"type": "object", "properties": {"left": {"type": "integer"}}});
+        let about = About {
+            input: Some(input),
+            output: Some(output),
+            destructive: true,
+        };
+        catalogue.describe(Kind::Tool, "ab", about);
+        catalogue
+    };
+    let told = |builder: Builder, closed| {
+        let findings = match builder.build_for(&catalogue(closed)) {
+            Ok(workflow) => workflow.warnings().to_vec(),
+            Err(invalid) => invalid.findings,
+        };
+        let told = findings.iter().map(ToString::to_string);
+        told.collect::<Vec<_>>()
+    };
+    let good = |t: crate::BindingBuilder| {
+        t.when("args.amount <= 100 && args.order != \"\"")
+            .approve("Pay {{args.amount}}?")
+            .hold()
+            .error(to("a").when("args.amount > 1").set("order", "args.order"))
+            .error("b")
+    };
+    assert_eq!(told(again(good), true), [""; 0]);
+    let wrong = |define: fn(crate::BindingBuilder) -> crate::BindingBuilder, closed| {
+        told(again(|t| define(t.approve("Sure?").hold())), closed)
+    };
+    let guard =
+        "the guard of tool \"ab\" in state \"a\" is wrong: tried on a sample of the schema, ";
+    assert_eq!(
+        wrong(|t| t.when("args.amunt > 1"), true),
+        [format!("error[bad-guard]: {guard}there is no `args.amunt`")]
+    );
+    assert_eq!(
+        wrong(|t| t.when("args.amunt > 1"), false),
+        [format!(
+            "warning[bad-guard]: {guard}there is no `args.amunt`"
+        )]
+    );
+    assert_eq!(wrong(|t| t.when("args.amount > 'x'"), true).len(), 1);
+    assert_eq!(wrong(|t| t.when("args.amount"), true).len(), 1);
+    let result = Workflow::builder("result").state("a", |s| {
+        s.initial().tool("ab", |t| {
+            t.approve("Sure?")
+                .hold()
+                .success(to("a").when("result.structuredContent.lft > 1"))
+                .success(end("b"))
+        })
+    });
+    assert_eq!(
+        told(result, true),
+        [
+            "warning[bound-nowhere]: tool \"fin\" is bound nowhere, so nobody can use it",
+            "error[bad-guard]: the guard of success of tool \"ab\" in state \"a\" is wrong: tried on \
+          a sample of the schema, there is no `result.structuredContent.lft`"
+        ]
+    );
+    assert_eq!(
+        told(base(), true),
+        [
+            "warning[unapproved]: tool \"ab\" in state \"a\" may destroy something, and nobody is \
+             asked",
+            "warning[unknown-unsaid]: tool \"ab\" in state \"a\" does not say what happens when \
+             its outcome is unknown",
+        ]
+    );
+}

@@ -1,0 +1,150 @@
+//! A workflow as a machine for XState, for the tools that show and simulate those.
+//!
+//! Events are named as symbols are: `tool refund success`. Names that are no identifiers are kept
+//! as they are; XState takes any.
+
+use crate::{Cause, Edge, Finish, Outcome, StateId, Workflow, model::spelt};
+use serde_json::{Map, Value, json};
+
+/// A workflow as the JSON of an XState machine (version 5).
+///
+/// A guard, a value to remember and an effect appear by their text; whoever runs the machine
+/// provides them under that name.
+///
+/// ```
+/// use interlock_workflow::{Workflow, xstate};
+///
+/// let hello = Workflow::builder("hello")
+///     .state("new", |s| s.initial().tool("greet", |t| t.success("done")))
+///     .state("done", |s| s.terminal())
+///     .build()?;
+/// let machine = xstate(&hello);
+/// assert_eq!(machine["initial"], "new");
+/// assert_eq!(machine["states"]["new"]["on"]["tool greet success"][0]["target"], "#hello.done");
+/// assert_eq!(machine["states"]["done"]["type"], "final");
+/// # Ok::<(), interlock_workflow::Invalid>(())
+/// ```
+pub fn xstate(workflow: &Workflow) -> Value {
+    let states = workflow.states();
+    let mut map: Map<String, Value> = states
+        .map(|state| {
+            let name = workflow.state_name(state).to_owned();
+            (name, of_state(workflow, state))
+        })
+        .collect();
+    for (name, state) in ends_of_their_own(workflow) {
+        map.insert(name, state);
+    }
+    json!({
+        "id": workflow.name(),
+        "initial": workflow.state_name(workflow.initial().state),
+        "states": map,
+    })
+}
+
+fn of_state(workflow: &Workflow, id: StateId) -> Value {
+    let state = workflow.state(id);
+    let mut out = Map::new();
+    if let Some(description) = state.description() {
+        out.insert("description".into(), description.into());
+    }
+    if state.is_terminal() {
+        out.insert("type".into(), "final".into());
+        return out.into();
+    }
+    let (mut on, mut after) = (Map::new(), Map::new());
+    for (_, edge) in workflow.edges_from(id) {
+        let (place, key) = match &edge.cause {
+            Cause::Call { artifact, outcome } => (
+                &mut on,
+                format!("{} {} {outcome}", artifact.kind, artifact.name),
+            ),
+            Cause::Sampling { outcome } => (&mut on, format!("sampling {outcome}")),
+            Cause::Time { after: time } => (&mut after, time.as_millis().to_string()),
+        };
+        let list = place.entry(key).or_insert_with(|| json!([]));
+        if let Value::Array(list) = list {
+            list.push(of_edge(workflow, edge));
+        }
+    }
+    for binding in workflow.bindings(id) {
+        as_error(workflow, &mut on, binding);
+    }
+    for (key, part) in [("on", on), ("after", after)] {
+        if !part.is_empty() {
+            out.insert(key.into(), part.into());
+        }
+    }
+    out.into()
+}
+
+/// What is not written and counts as an error is an event of its own in XState.
+fn as_error(workflow: &Workflow, on: &mut Map<String, Value>, binding: &crate::Binding) {
+    let artifact = binding.artifact();
+    for outcome in [Outcome::Timeout, Outcome::Unknown] {
+        if binding.written_for(outcome) == Some(Outcome::Error) {
+            let edges = workflow.alternatives(binding, outcome);
+            let edges: Vec<_> = edges.map(|(_, edge)| of_edge(workflow, edge)).collect();
+            let key = format!("{} {} {outcome}", artifact.kind, artifact.name);
+            on.insert(key, edges.into());
+        }
+    }
+}
+
+fn of_edge(workflow: &Workflow, edge: &Edge) -> Value {
+    let mut out = Map::new();
+    let target = match (edge.terminal, workflow.settings().after_end()) {
+        _ if edge.stays() => None,
+        (true, Finish::Restart | Finish::Stay) if !workflow.state(edge.to).is_terminal() => {
+            Some(end_of(workflow, edge.to))
+        }
+        (true | false, Finish::Restart | Finish::Stay) => {
+            Some(workflow.state_name(edge.to).to_owned())
+        }
+    };
+    if let Some(target) = target {
+        out.insert(
+            "target".into(),
+            format!("#{}.{target}", workflow.name()).into(),
+        );
+    }
+    if let Some(guard) = &edge.when {
+        out.insert("guard".into(), guard.to_string().into());
+    }
+    let set = edge
+        .set
+        .iter()
+        .map(|(key, rule)| format!("set {key}: {rule}"));
+    let actions: Vec<Value> = set
+        .chain(edge.effects.iter().cloned())
+        .map(Value::from)
+        .collect();
+    if !actions.is_empty() {
+        out.insert("actions".into(), actions.into());
+    }
+    if let Cause::Time { after } = edge.cause {
+        out.insert(
+            "description".into(),
+            format!("after {}", spelt(after)).into(),
+        );
+    }
+    out.into()
+}
+
+/// The name of a final state for edges that end where others go on, which no state has.
+fn end_of(workflow: &Workflow, state: StateId) -> String {
+    let mut name = format!("{} (end)", workflow.state_name(state));
+    while workflow.state_id(&name).is_some() {
+        name.push('\'');
+    }
+    name
+}
+
+fn ends_of_their_own(workflow: &Workflow) -> Vec<(String, Value)> {
+    let ends = workflow
+        .edges()
+        .map(|(_, edge)| edge)
+        .filter(|edge| edge.terminal && !workflow.state(edge.to).is_terminal());
+    ends.map(|edge| (end_of(workflow, edge.to), json!({ "type": "final" })))
+        .collect()
+}

@@ -1,0 +1,661 @@
+//! What holds for any workflow: analysis says what playing does, and files say what builders do.
+//!
+//! Guards of random workflows are true for one value of the argument `g`, so that a player can
+//! take any edge it wants by choosing its arguments.
+
+use interlock_workflow::{
+    Binding, Builder, Call, Cause, Edge, EdgeId, End, Instance, Kind, Leg, Outcome, Pass, StateId,
+    Target, Workflow, end, file, to,
+};
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+use std::{
+    collections::{BTreeSet, HashMap, HashSet, VecDeque},
+    time::Duration,
+};
+
+const TOOLS: [&str; 5] = ["t0", "t1", "t2", "t3", "t4"];
+
+/// A workflow as the generator thinks of it.
+#[derive(Clone, Debug)]
+struct Plan {
+    stay_finished: bool,
+    states: Vec<PlanState>,
+}
+
+#[derive(Clone, Debug)]
+struct PlanState {
+    terminal: bool,
+    max_visits: Option<u32>,
+    bindings: Vec<PlanBinding>,
+    timer: Option<PlanEdge>,
+    sampling: Option<(Option<PlanEdge>, Option<PlanEdge>)>,
+}
+
+#[derive(Clone, Debug)]
+struct PlanBinding {
+    tool: usize,
+    guard: bool,
+    hold: bool,
+    /// For some outcomes the edges that are tried, all but the last with a guard.
+    edges: Vec<(Outcome, Vec<PlanEdge>)>,
+}
+
+#[derive(Clone, Debug)]
+struct PlanEdge {
+    to: usize,
+    terminal: bool,
+    set: bool,
+}
+
+fn edges(states: usize) -> impl Strategy<Value = PlanEdge> {
+    (0..states, prop::bool::weighted(0.15), any::<bool>())
+        .prop_map(|(to, terminal, set)| PlanEdge { to, terminal, set })
+}
+
+fn bindings(states: usize) -> impl Strategy<Value = PlanBinding> {
+    let outcomes = prop::sample::subsequence(Outcome::ALL.to_vec(), 0..=5);
+    let alternatives = prop::collection::vec(edges(states), 1..=3);
+    let all = prop::collection::vec(alternatives, 5);
+    let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.1));
+    (0..TOOLS.len(), flags, outcomes, all).prop_map(|(tool, (guard, hold), outcomes, edges)| {
+        PlanBinding {
+            tool,
+            guard,
+            hold,
+            edges: outcomes.into_iter().zip(edges).collect(),
+        }
+    })
+}
+
+fn states(count: usize) -> impl Strategy<Value = PlanState> {
+    let timer = prop::option::weighted(0.2, edges(count));
+    let answers = (
+        prop::option::of(edges(count)),
+        prop::option::of(edges(count)),
+    );
+    (
+        prop::bool::weighted(0.2),
+        prop::option::weighted(0.2, 1..3_u32),
+        prop::collection::vec(bindings(count), 0..4),
+        timer,
+        prop::option::weighted(0.2, answers),
+    )
+        .prop_map(|(terminal, max_visits, mut bindings, timer, sampling)| {
+            let mut seen = HashSet::new();
+            bindings.retain(|binding| seen.insert(binding.tool));
+            // JSON maps of this test are sorted.
+            bindings.sort_by_key(|binding| binding.tool);
+            PlanState {
+                terminal,
+                max_visits,
+                bindings,
+                timer,
+                sampling,
+            }
+        })
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let states = (1..8_usize).prop_flat_map(|count| prop::collection::vec(states(count), count));
+    (any::<bool>(), states).prop_map(|(stay_finished, states)| Plan {
+        stay_finished,
+        states,
+    })
+}
+
+impl PlanEdge {
+    fn target(&self, guard: Option<usize>, value: &str) -> Target {
+        let mut target = match self.terminal {
+            true => end(name(self.to)),
+            false => to(name(self.to)),
+        };
+        if self.set {
+            target = target.set("last", value).effect("tell");
+        }
+        match guard {
+            Some(g) => target.when(format!("args.g == {g}")),
+            None => target,
+        }
+    }
+
+    fn json(&self, guard: Option<usize>, value: &str) -> Value {
+        let mut edge = Map::new();
+        edge.insert("to".into(), name(self.to).into());
+        if self.terminal {
+            edge.insert("terminal".into(), true.into());
+        }
+        if self.set {
+            edge.insert("set".into(), json!({ "last": value }));
+            edge.insert("effects".into(), json!(["tell"]));
+        }
+        if let Some(g) = guard {
+            edge.insert("when".into(), format!("args.g == {g}").into());
+        }
+        edge.into()
+    }
+}
+
+fn name(state: usize) -> String {
+    format!("s{state}")
+}
+
+fn alternatives(edges: &[PlanEdge]) -> impl Iterator<Item = (&PlanEdge, Option<usize>)> {
+    let last = edges.len() - 1;
+    let guard = move |at| (at < last).then_some(at);
+    edges
+        .iter()
+        .enumerate()
+        .map(move |(at, edge)| (edge, guard(at)))
+}
+
+impl Plan {
+    /// By the builder.
+    fn builder(&self) -> Builder {
+        let mut builder = Workflow::builder("random").settings(self.settings());
+        for (at, plan) in self.states.iter().enumerate() {
+            builder = builder.state(name(at), |mut s| {
+                if at == 0 {
+                    s = s.initial();
+                }
+                if plan.terminal {
+                    s = s.terminal();
+                }
+                if let Some(most) = plan.max_visits {
+                    s = s.max_visits(most);
+                }
+                for binding in &plan.bindings {
+                    s = s.tool(TOOLS[binding.tool], |mut t| {
+                        if binding.guard {
+                            t = t.when("args.ok == true");
+                        }
+                        if binding.hold {
+                            t = t.hold();
+                        }
+                        for (outcome, edges) in binding.written() {
+                            for (edge, guard) in alternatives(edges) {
+                                t = t.on(outcome, edge.target(guard, "args.g"));
+                            }
+                        }
+                        t
+                    });
+                }
+                if let Some(timer) = &plan.timer {
+                    s = s.after(Duration::from_secs(60), timer.target(None, "visits"));
+                }
+                if let Some((success, error)) = &plan.sampling {
+                    s = s.sampling(100, |mut m| {
+                        m = m.user("What now?");
+                        if let Some(edge) = success {
+                            m = m.success(edge.target(None, "result.g"));
+                        }
+                        if let Some(edge) = error {
+                            m = m.error(edge.target(None, "state"));
+                        }
+                        m
+                    });
+                }
+                s
+            });
+        }
+        builder
+    }
+
+    fn settings(&self) -> interlock_workflow::Settings {
+        interlock_workflow::Settings {
+            finish: match self.stay_finished {
+                true => interlock_workflow::Finish::Stay,
+                false => interlock_workflow::Finish::Restart,
+            },
+            ..Default::default()
+        }
+    }
+
+    /// As a file, without asking the crate.
+    fn json(&self) -> Value {
+        let mut states = Map::new();
+        for (at, plan) in self.states.iter().enumerate() {
+            states.insert(name(at), plan.json(at == 0));
+        }
+        let finish = if self.stay_finished {
+            "stay"
+        } else {
+            "restart"
+        };
+        json!({
+            "interlock": 1,
+            "name": "random",
+            "settings": { "finish": finish },
+            "states": states,
+        })
+    }
+
+    fn build(&self) -> Option<Workflow> {
+        self.builder().build().ok()
+    }
+}
+
+impl PlanState {
+    fn json(&self, initial: bool) -> Value {
+        let mut state = Map::new();
+        state.insert("initial".into(), initial.into());
+        state.insert("terminal".into(), self.terminal.into());
+        if let Some(most) = self.max_visits {
+            state.insert("max_visits".into(), most.into());
+        }
+        let tools: Map<_, _> = self
+            .bindings
+            .iter()
+            .map(|binding| (TOOLS[binding.tool].to_owned(), binding.json()))
+            .collect();
+        state.insert("tools".into(), tools.into());
+        if let Some(timer) = &self.timer {
+            state.insert("after".into(), json!({ "1m": timer.json(None, "visits") }));
+        }
+        if let Some((success, error)) = &self.sampling {
+            let mut sampling = Map::from_iter([
+                ("messages".to_owned(), json!(["What now?"])),
+                ("max_tokens".to_owned(), json!(100)),
+            ]);
+            let success = success.as_ref().map(|edge| edge.json(None, "result.g"));
+            let error = error.as_ref().map(|edge| edge.json(None, "state"));
+            sampling.extend(success.map(|edge| ("success".to_owned(), edge)));
+            sampling.extend(error.map(|edge| ("error".to_owned(), edge)));
+            state.insert("sampling".into(), sampling.into());
+        }
+        state.into()
+    }
+}
+
+impl PlanBinding {
+    /// Its edges, without those that holding makes void.
+    fn written(&self) -> impl Iterator<Item = (Outcome, &[PlanEdge])> {
+        let edges = self.edges.iter();
+        edges
+            .filter(|(outcome, _)| !(self.hold && *outcome == Outcome::Unknown))
+            .map(|(outcome, edges)| (*outcome, &edges[..]))
+    }
+
+    fn json(&self) -> Value {
+        let mut binding = Map::new();
+        if self.guard {
+            binding.insert("when".into(), "args.ok == true".into());
+        }
+        if self.hold {
+            binding.insert("unknown".into(), "hold".into());
+        }
+        for (outcome, edges) in self.written() {
+            let edges = alternatives(edges).map(|(edge, guard)| edge.json(guard, "args.g"));
+            binding.insert(outcome.to_string(), edges.collect());
+        }
+        binding.into()
+    }
+}
+
+/// Everything a player can do next, each with where it leads: found by doing it.
+fn moves<'a>(flow: &'a Workflow, at: &Played) -> Vec<(Option<EdgeId>, Move, Played)> {
+    let mut found = Vec::new();
+    let mut go = |by, step: interlock_workflow::Step<'a>| {
+        let mut instance = at.instance.clone();
+        instance.apply(flow, &step, 0);
+        let asking = step.asks;
+        found.push((step.taken, by, Played { instance, asking }));
+    };
+    if at.asking {
+        let answer = json!({ "g": 1 });
+        for answer in [Some(&answer), None] {
+            if let Some(step) = flow.sampled(&at.instance, answer, &Value::Null) {
+                go(Move::Answer(answer.is_some()), step);
+            }
+        }
+        return found;
+    }
+    if let Some(due) = at.instance.due()
+        && let Some(step) = flow.expire(&at.instance, due)
+    {
+        go(Move::Time, step);
+    }
+    for tool in TOOLS {
+        for g in 0..3 {
+            let args = json!({ "g": g, "ok": true });
+            let Ok(Pass::Bound(binding)) = flow.judge(&at.instance, &call(tool, &args)) else {
+                continue;
+            };
+            for outcome in Outcome::ALL {
+                let step = flow.step(&at.instance, binding, &ended(outcome, &args));
+                if step.held.is_none() {
+                    go(Move::Call(tool, outcome, g), step);
+                }
+            }
+        }
+    }
+    found
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Played {
+    instance: Instance,
+    asking: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Move {
+    Call(&'static str, Outcome, i32),
+    Time,
+    Answer(bool),
+}
+
+fn call<'a>(name: &'a str, args: &'a Value) -> Call<'a> {
+    Call {
+        kind: Kind::Tool,
+        name,
+        args,
+        principal: &Value::Null,
+    }
+}
+
+fn ended(outcome: Outcome, args: &Value) -> End<'_> {
+    End {
+        args,
+        ..End::from(outcome)
+    }
+}
+
+/// Every state and every edge that playing comes to.
+#[derive(Default)]
+struct Explored {
+    states: BTreeSet<StateId>,
+    edges: HashSet<EdgeId>,
+}
+
+/// Plays everything. What an instance remembers and counts does not decide anything here, so it
+/// is forgotten on the way.
+fn explore(flow: &Workflow) -> Explored {
+    let mut explored = Explored::default();
+    let plain = |state, asking| (state, asking);
+    let start = flow.start(0);
+    explored.states.insert(start.position().state);
+    let mut seen = HashSet::from([plain(start.position().state, false)]);
+    let mut queue = VecDeque::from([Played {
+        instance: start,
+        asking: false,
+    }]);
+    while let Some(at) = queue.pop_front() {
+        for (taken, _, next) in moves(flow, &at) {
+            explored.edges.extend(taken);
+            if let Some(edge) = taken {
+                explored.states.insert(flow.edge(edge).to);
+            }
+            let position = next.instance.position();
+            if !position.finished && seen.insert(plain(position.state, next.asking)) {
+                let mut fresh = flow.start(0);
+                let target = Played {
+                    instance: at_state(flow, position.state, &mut fresh),
+                    asking: next.asking,
+                };
+                queue.push_back(target);
+            }
+        }
+    }
+    explored
+}
+
+/// An instance in this state that came there just now.
+fn at_state(flow: &Workflow, state: StateId, instance: &mut Instance) -> Instance {
+    let edge = flow
+        .edges()
+        .find(|(_, edge)| edge.to == state && !edge.terminal && !edge.stays());
+    match edge {
+        Some((id, _)) => {
+            let step = flow.take(instance, id, &End::from(Outcome::Success));
+            instance.apply(flow, &step, 0);
+            instance.clone()
+        }
+        None => instance.clone(),
+    }
+}
+
+/// The fewest calls, all of which succeed, after which a state binds this tool: by brute force.
+fn fewest_calls(flow: &Workflow, tool: &str) -> Option<usize> {
+    let mut best: HashMap<(StateId, bool), usize> = HashMap::new();
+    let start = flow.start(0).position().state;
+    best.insert((start, false), 0);
+    // Relaxing every edge as often as there are nodes finds every shortest way.
+    for _ in 0..2 * flow.states().len() + 1 {
+        for ((state, asking), calls) in best.clone() {
+            let mut fresh = flow.start(0);
+            let at = Played {
+                instance: at_state(flow, state, &mut fresh),
+                asking,
+            };
+            for (_, by, next) in moves(flow, &at) {
+                let cost = match by {
+                    Move::Call(_, Outcome::Success, _) => 1,
+                    Move::Answer(true) => 0,
+                    Move::Call(..) | Move::Time | Move::Answer(false) => continue,
+                };
+                let position = next.instance.position();
+                if position.finished {
+                    continue;
+                }
+                let place = best
+                    .entry((position.state, next.asking))
+                    .or_insert(usize::MAX);
+                *place = (*place).min(calls + cost);
+            }
+        }
+    }
+    let bound = |state: StateId| {
+        let mut bindings = flow.bindings(state).iter();
+        bindings.any(|binding: &Binding| binding.artifact().name == tool)
+    };
+    let found = best
+        .into_iter()
+        .filter(|((state, asking), _)| !asking && bound(*state));
+    found.map(|(_, calls)| calls).min()
+}
+
+/// The argument that makes this edge the one that is taken.
+fn argument_for(edge: &Edge) -> Value {
+    let guard = edge.when.as_ref().map(ToString::to_string);
+    match guard
+        .as_deref()
+        .and_then(|text| text.strip_prefix("args.g == "))
+    {
+        Some(g) => json!({ "g": g.parse::<i64>().unwrap(), "ok": true }),
+        None => json!({ "g": -1, "ok": true }),
+    }
+}
+
+/// What is said of random workflows says something only if many of them are valid and branch.
+#[test]
+fn random_workflows_are_worth_playing() {
+    use proptest::{strategy::ValueTree, test_runner::TestRunner};
+    let mut runner = TestRunner::deterministic();
+    let flows: Vec<_> = (0..300)
+        .filter_map(|_| plans().new_tree(&mut runner).unwrap().current().build())
+        .collect();
+    assert!(flows.len() > 100, "{}", flows.len());
+    let with = |cause: fn(&Cause) -> bool| {
+        let has = |flow: &&Workflow| flow.edges().any(|(_, edge)| cause(&edge.cause));
+        flows.iter().filter(has).count()
+    };
+    assert!(with(|cause| matches!(cause, Cause::Time { .. })) > 20);
+    assert!(with(|cause| matches!(cause, Cause::Sampling { .. })) > 20);
+    let guarded = |flow: &&Workflow| flow.edges().any(|(_, edge)| edge.when.is_some());
+    assert!(flows.iter().filter(guarded).count() > 50);
+    assert!(
+        flows
+            .iter()
+            .any(|flow| flow.covering_paths().missed.is_empty())
+    );
+    assert!(
+        flows
+            .iter()
+            .any(|flow| !flow.covering_paths().missed.is_empty())
+    );
+}
+
+proptest! {
+    #[test]
+    fn what_is_said_to_be_reachable_is_what_playing_reaches(plan in plans()) {
+        let mut plan = plan;
+        plan.states.iter_mut().for_each(|state| state.max_visits = None);
+        let Some(flow) = plan.build() else { return Ok(()) };
+        let explored = explore(&flow);
+        let said: BTreeSet<_> = flow.reachable().into_iter().collect();
+        prop_assert_eq!(&said, &explored.states);
+        let coverage = flow.covering_paths();
+        prop_assert!(!coverage.cut_short);
+        let missed: HashSet<_> = coverage.missed.into_iter().collect();
+        for (id, edge) in flow.edges() {
+            prop_assert_eq!(missed.contains(&id), !explored.edges.contains(&id), "{:?}", edge);
+        }
+    }
+
+    #[test]
+    fn every_generated_path_plays(plan in plans()) {
+        let Some(flow) = plan.build() else { return Ok(()) };
+        let mut taken = HashSet::new();
+        for path in flow.covering_paths().paths {
+            let mut instance = flow.start(0);
+            let (mut asks, mut now) = (false, 0);
+            for (at, leg) in path.iter().enumerate() {
+                prop_assert!(!instance.position().finished);
+                let step = match leg {
+                    Leg::Stay(outcome) => {
+                        prop_assert!(asks);
+                        let answer = json!({});
+                        let answer = (*outcome == Outcome::Success).then_some(&answer);
+                        flow.sampled(&instance, answer, &Value::Null).unwrap()
+                    }
+                    Leg::Edge(id) => {
+                        let edge = flow.edge(*id);
+                        taken.insert(*id);
+                        let args = argument_for(edge);
+                        let step = match &edge.cause {
+                            Cause::Call { artifact, outcome } => {
+                                prop_assert!(!asks);
+                                let call = call(&artifact.name, &args);
+                                let pass = flow.judge(&instance, &call);
+                                let Ok(Pass::Bound(binding)) = pass else {
+                                    return Err(TestCaseError::fail(format!("{call:?} refused")));
+                                };
+                                flow.step(&instance, binding, &ended(*outcome, &args))
+                            }
+                            Cause::Time { .. } => {
+                                prop_assert!(!asks);
+                                now = instance.due().unwrap();
+                                flow.expire(&instance, now).unwrap()
+                            }
+                            Cause::Sampling { outcome } => {
+                                prop_assert!(asks);
+                                let answer = json!({ "g": 1 });
+                                let answer = (*outcome == Outcome::Success).then_some(&answer);
+                                flow.sampled(&instance, answer, &Value::Null).unwrap()
+                            }
+                        };
+                        prop_assert_eq!(step.taken, Some(*id));
+                        prop_assert_eq!(step.to, edge.to);
+                        // A way ends where the workflow ends, unless that makes it ask anew.
+                        prop_assert!(!step.terminal || step.asks || at == path.len() - 1);
+                        step
+                    }
+                };
+                asks = step.asks;
+                instance.apply(&flow, &step, now);
+            }
+        }
+        let missed = flow.covering_paths().missed.len();
+        prop_assert_eq!(taken.len() + missed, flow.edges().len());
+    }
+
+    #[test]
+    fn the_shortest_path_is_shortest(plan in plans()) {
+        let mut plan = plan;
+        plan.states.iter_mut().for_each(|state| state.max_visits = None);
+        let Some(flow) = plan.build() else { return Ok(()) };
+        for tool in TOOLS {
+            let path = flow.path_to(flow.initial(), Kind::Tool, tool);
+            let by_success = path.as_ref().filter(|path| {
+                path.iter().all(|hop| hop.outcome == Outcome::Success)
+            });
+            let fewest = fewest_calls(&flow, tool);
+            if let Some(fewest) = fewest {
+                let length = by_success.map(Vec::len);
+                prop_assert!(length.is_some_and(|length| length <= fewest), "{tool} {path:?}");
+            }
+            // It is a way: each hop is bound where the one before it led.
+            let mut state = flow.initial().state;
+            for hop in path.iter().flatten() {
+                let mut bindings = flow.bindings(state).iter();
+                prop_assert!(bindings.any(|binding| binding.artifact() == hop.artifact));
+                state = hop.to;
+            }
+            let arrived = flow.bindings(state).iter().any(|b| b.artifact().name == tool);
+            prop_assert_eq!(path.is_some(), path.is_some() && arrived);
+        }
+    }
+
+    #[test]
+    fn builder_and_file_define_the_same(plan in plans()) {
+        let text = serde_json::to_vec(&plan.json()).unwrap();
+        let written = file::read_definition(&text);
+        match plan.builder().build() {
+            Ok(flow) => {
+                let draft = written.map_err(|invalid| TestCaseError::fail(invalid.to_string()))?;
+                let read = draft.build(None).map_err(|i| TestCaseError::fail(i.to_string()))?;
+                prop_assert_eq!(read.definition(), flow.definition());
+                prop_assert_eq!(read.fingerprint(), flow.fingerprint());
+            }
+            Err(invalid) => {
+                let again = written.unwrap().build(None).unwrap_err();
+                let codes = |invalid: &interlock_workflow::Invalid| -> Vec<_> {
+                    invalid.findings.iter().map(|found| found.problem.code()).collect()
+                };
+                prop_assert_eq!(codes(&again), codes(&invalid));
+            }
+        }
+    }
+
+    #[test]
+    fn a_definition_survives_being_written(plan in plans()) {
+        let Some(flow) = plan.build() else { return Ok(()) };
+        let definition = flow.definition();
+        let text = file::write(&definition).unwrap();
+        let read = file::read_definition(text.as_bytes())
+            .map_err(|invalid| TestCaseError::fail(format!("{invalid}\n{text}")))?;
+        prop_assert_eq!(&read, &definition, "{}", text);
+    }
+
+    #[test]
+    fn another_guard_admits_nothing_more(
+        plan in plans(),
+        state in 0..8_usize,
+        tool in 0..TOOLS.len(),
+        args in prop_oneof![Just(json!({})), Just(json!({"ok": true, "g": 1})), Just(json!(null))],
+        guard in prop_oneof![Just("args.g == 1"), Just("true"), Just("args.nothing"), Just("visits > 5")],
+    ) {
+        let Some(flow) = plan.build() else { return Ok(()) };
+        let mut guarded = plan.builder();
+        for at in 0..plan.states.len() {
+            // Said of a binding that is there, it is one guard more; else it is one binding more.
+            if plan.states[at].bindings.iter().any(|binding| binding.tool == tool) {
+                guarded = guarded.state(name(at), |s| s.tool(TOOLS[tool], |t| {
+                    match plan.states[at].bindings.iter().any(|b| b.tool == tool && b.guard) {
+                        true => t.when(format!("args.ok == true && {guard}")),
+                        false => t.when(guard),
+                    }
+                }));
+            }
+        }
+        let guarded = guarded.build().unwrap();
+        let Some(id) = flow.state_id(&name(state)) else { return Ok(()) };
+        let mut fresh = flow.start(0);
+        let instance = at_state(&flow, id, &mut fresh);
+        let call = call(TOOLS[tool], &args);
+        if flow.judge(&instance, &call).is_err() {
+            prop_assert!(guarded.judge(&instance, &call).is_err());
+        }
+    }
+}
