@@ -15,8 +15,8 @@ pub(crate) use inventory::Inventory;
 pub(crate) use words::{edge_name, nearest, refusal_name, same, spelt, text_answer};
 
 use interlock::workflow::{
-    Call, EdgeId, End, Facts, Fault, Instance, Kind, Outcome, Pass, Position, Reason, Refused,
-    Role, StateId, Step, Workflow,
+    Call, EdgeId, End, Fault, Instance, Kind, Outcome, Pass, Position, Reason, Refused, Role,
+    StateId, Step, Workflow,
 };
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, time::Duration};
@@ -232,8 +232,10 @@ impl<'w> Simulator<'w> {
             Ok(Pass::Bound(binding)) => match binding.approval() {
                 None => Verdict::Runs,
                 Some(approval) => {
-                    let facts = self.facts(call.args, call.principal);
-                    Verdict::Asks(approval.message.fill(&facts))
+                    let facts = self
+                        .workflow
+                        .facts(&self.instance, call.args, call.principal);
+                    Verdict::Asks(approval.question(&facts))
                 }
             },
         }
@@ -292,7 +294,9 @@ impl<'w> Simulator<'w> {
     pub(crate) fn question(&self) -> Option<Question> {
         let state = self.instance.position().state;
         let sampling = self.workflow.state(state).sampling()?;
-        let facts = self.facts(&Value::Null, &Value::Null);
+        let facts = self
+            .workflow
+            .facts(&self.instance, &Value::Null, &Value::Null);
         let messages = sampling.messages().iter();
         self.asking.then(|| Question {
             system: sampling.system().map(|text| text.fill(&facts)),
@@ -389,7 +393,7 @@ impl<'w> Simulator<'w> {
     pub(crate) fn settle(&mut self, outcome: Outcome) -> Option<Course> {
         let mut course = self.course();
         let workflow = self.workflow;
-        let step = workflow.settle(&self.instance, outcome)?;
+        let step = workflow.settle(&self.instance, outcome, None)?;
         self.take(&step, &mut course);
         // Nobody is there whose model could answer.
         self.asking = false;
@@ -441,7 +445,8 @@ impl<'w> Simulator<'w> {
         });
         course.effects.extend_from_slice(step.effects);
         let remembered = step.set.iter();
-        let remembered = remembered.map(|(key, value)| ((*key).to_owned(), value.clone()));
+        let remembered =
+            remembered.filter_map(|(key, value)| Some(((*key).to_owned(), value.clone()?)));
         course.remembered.extend(remembered);
         let faults = step.faults.iter().map(|fault| self.fault(fault));
         course.faults.extend(faults);
@@ -523,17 +528,6 @@ impl<'w> Simulator<'w> {
     /// Which parts of the workflow this run has used.
     pub(crate) fn seen(&self) -> &Seen {
         &self.seen
-    }
-
-    fn facts<'a>(&'a self, args: &'a Value, principal: &'a Value) -> Facts<'a> {
-        Facts {
-            args,
-            result: None,
-            ctx: self.instance.memory(),
-            principal,
-            state: self.state(),
-            visits: self.visits(),
-        }
     }
 }
 

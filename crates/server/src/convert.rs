@@ -72,9 +72,28 @@ impl From<Refused<'_>> for No {
                 wanted.name,
                 refused.state()
             ),
-            Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Guard { .. } => {
-                format!("{refused}.")
-            }
+            Reason::Held { artifact } => format!(
+                "{} '{}' is not allowed: nobody knows what {} '{}' did, and an operator must decide.",
+                title(wanted.kind),
+                wanted.name,
+                artifact.kind,
+                artifact.name
+            ),
+            Reason::TooManyVisits { most } => format!(
+                "{} '{}' is not allowed: state '{}' may be visited {most} times.",
+                title(wanted.kind),
+                wanted.name,
+                refused.state()
+            ),
+            Reason::Guard { guard, failed } => format!(
+                "{} '{}' is not allowed with these arguments: {guard} {}.",
+                title(wanted.kind),
+                wanted.name,
+                match failed {
+                    None => "is not true".to_owned(),
+                    Some(failed) => format!("has no answer: {failed}"),
+                }
+            ),
         };
         if allowed.is_empty() {
             write!(text, " No {} is allowed now.", wanted.kind)

@@ -2,11 +2,11 @@
 
 use crate::{
     Artifact, Cause, Edge, Kind, Outcome, Position, StateId, Workflow,
-    graph::{Arrow, Asks, Graph},
+    graph::{self, Arrow, Asks, Graph},
     intern::{EdgeId, Role},
     validate::Via,
 };
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 impl Workflow {
     /// The states that an instance can be in or end in, in the order in which they were written.
@@ -42,14 +42,20 @@ impl Workflow {
             .collect()
     }
 
-    /// The traps in which an instance goes round for ever, unlike those where nothing leads on.
+    /// The traps from which an instance can go round for ever, unlike those where it gets stuck.
     pub fn livelocks(&self) -> Vec<StateId> {
-        let mut traps = self.traps();
-        traps.retain(|&state| {
-            let mut edges = self.edges_from(state);
-            edges.any(|(_, edge)| edge.to != state)
-        });
-        traps
+        let mut trapped = vec![false; self.states.len()];
+        for trap in self.traps() {
+            trapped[trap.index()] = true;
+        }
+        let between = |edge: &&Edge| {
+            let both = trapped[edge.from.index()] && trapped[edge.to.index()];
+            both && edge.from != edge.to && !edge.terminal
+        };
+        let edges: Vec<_> = self.edges.iter().filter(between).collect();
+        let edges: Vec<_> = edges.iter().map(|edge| (edge.from, edge.to)).collect();
+        let round = graph::leads_round(self.states.len(), &edges);
+        self.states().filter(|state| round[state.index()]).collect()
     }
 
     /// How the list of one kind changes between two positions: what appears, and what is gone.
@@ -73,7 +79,7 @@ impl Workflow {
             return Difference::default();
         }
         let only = |there, here| {
-            let here: std::collections::HashSet<_> = self.visible(here, kind).collect();
+            let here: HashSet<_> = self.visible(here, kind).collect();
             self.visible(there, kind)
                 .filter(|name| !here.contains(name))
                 .collect()
@@ -135,10 +141,7 @@ impl Workflow {
         arrived: impl Fn(StateId) -> bool,
         may_take: impl Fn(Outcome) -> bool,
     ) -> Option<Vec<Hop<'_>>> {
-        let start = Node {
-            state: from,
-            asking: false,
-        };
+        let start = Node::at(from);
         let mut came_by = HashMap::from([(start, (0_usize, None))]);
         let mut queue = VecDeque::from([(0, start)]);
         while let Some((calls, node)) = queue.pop_front() {
@@ -208,13 +211,16 @@ impl Workflow {
 
     /// What can happen to an instance at this node.
     pub(crate) fn legs(&self, node: Node) -> impl Iterator<Item = Leg> {
-        let edges = self.edges_from(node.state).filter(move |(_, edge)| {
-            let answers = match edge.cause {
-                Cause::Sampling { .. } => true,
-                Cause::Call { .. } | Cause::Time { .. } => false,
-            };
-            answers == node.asking
-        });
+        let state = self.state(node.state);
+        let timers = state.timers[..state.fire].get(node.fired);
+        let timers = timers.map(|timer| timer.edges.clone()).unwrap_or_default();
+        let edges = self
+            .edges_from(node.state)
+            .filter(move |(id, edge)| match edge.cause {
+                Cause::Sampling { .. } => node.asking,
+                Cause::Call { .. } => !node.asking,
+                Cause::Time { .. } => !node.asking && timers.contains(&id.index()),
+            });
         let sampling = self.state(node.state).sampling.as_ref();
         let sampling = sampling.filter(|_| node.asking);
         let stays = sampling.into_iter().flat_map(|sampling| {
@@ -240,19 +246,27 @@ impl Workflow {
             Leg::Edge(edge) => self.edge(edge),
         };
         let after = self.after(edge);
+        let fired = match (edge.stays(), &edge.cause) {
+            (false, _) => 0,
+            (true, Cause::Time { .. }) => node.fired + 1,
+            (true, Cause::Call { .. } | Cause::Sampling { .. }) => node.fired,
+        };
         (!after.finished).then(|| Node {
             state: after.state,
             asking: self.asks(edge, after.state),
+            fired,
         })
     }
 
-    /// Whether taking the edge makes the state it comes to ask the client's model.
-    fn asks(&self, edge: &Edge, state: StateId) -> bool {
-        let by_call = match edge.cause {
-            Cause::Call { .. } | Cause::Sampling { .. } => true,
+    /// Whether taking the edge makes the state it comes to ask the client's model: only where a
+    /// client still waits for its call.
+    pub(crate) fn asks(&self, edge: &Edge, state: StateId) -> bool {
+        let waits = match edge.cause {
+            Cause::Call { outcome, .. } => client_waits(outcome),
+            Cause::Sampling { .. } => true,
             Cause::Time { .. } => false,
         };
-        by_call && !edge.stays() && self.state(state).sampling.is_some()
+        waits && !edge.stays() && self.state(state).sampling.is_some()
     }
 
     fn graph(&self) -> Graph {
@@ -265,17 +279,32 @@ impl Workflow {
                 Some(_) => Asks::Always,
             })
             .collect();
-        let arrows = self.edges.iter().map(|edge| Arrow {
+        let never = self
+            .states
+            .iter()
+            .flat_map(|state| &state.timers[state.fire..]);
+        let never: HashSet<_> = never.flat_map(|timer| timer.edges.clone()).collect();
+        let fires = |(at, _): &(usize, &Edge)| !never.contains(at);
+        let edges = self.edges.iter().enumerate().filter(fires);
+        let arrows = edges.map(|(_, edge)| Arrow {
             from: edge.from,
             to: Some(edge.to),
             terminal: edge.terminal,
             via: match edge.cause {
-                Cause::Call { .. } => Via::Call,
+                Cause::Call { outcome, .. } => Via::of_call(outcome),
                 Cause::Time { .. } => Via::Time,
                 Cause::Sampling { .. } => Via::Sampling,
             },
         });
         Graph::new(&asks, arrows.collect(), self.settings.restart(self.initial))
+    }
+}
+
+/// Whether the client still waits for a call that ended so.
+pub(crate) fn client_waits(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Success | Outcome::Error | Outcome::Timeout => true,
+        Outcome::Cancelled | Outcome::Unknown => false,
     }
 }
 
@@ -287,6 +316,19 @@ type CameBy = HashMap<Node, (usize, Option<(Node, Leg)>)>;
 pub(crate) struct Node {
     pub(crate) state: StateId,
     pub(crate) asking: bool,
+    /// How many timers of the state have fired.
+    pub(crate) fired: usize,
+}
+
+impl Node {
+    /// Where a walk begins.
+    pub(crate) fn at(state: StateId) -> Self {
+        Self {
+            state,
+            asking: false,
+            fired: 0,
+        }
+    }
 }
 
 /// One thing that happens on a way through a workflow.
@@ -365,6 +407,25 @@ mod tests {
             ["a", "b", "c", "pit", "over"]
         );
         assert_eq!(names(&line, &line.traps()), ["pit"]);
+    }
+
+    #[test]
+    fn a_livelock_goes_round_and_a_dead_end_does_not() {
+        let flow = Workflow::builder("traps")
+            .state("a", |s| {
+                s.initial()
+                    .tool("end", |t| t.success(end("a")))
+                    .tool("round", |t| t.success("x").error("hole"))
+            })
+            .state("x", |s| s.tool("on", |t| t.success("y").error("hole")))
+            .state("y", |s| s.tool("back", |t| t.success("x")))
+            .state("hole", |s| {
+                s.tool("dig", |t| t.success("hole").error("deep"))
+            })
+            .build()
+            .unwrap();
+        assert_eq!(names(&flow, &flow.traps()), ["x", "y", "hole", "deep"]);
+        assert_eq!(names(&flow, &flow.livelocks()), ["x", "y"]);
     }
 
     #[test]

@@ -63,6 +63,7 @@ impl Workflow {
             let binding = self.put_binding(id, binding);
             self.bindings.push(binding);
         }
+        let fire = judged.timers.iter().filter(|timer| timer.fires).count();
         let timers = judged.timers.into_iter().map(|timer| {
             let after = timer.after;
             Timer {
@@ -94,6 +95,7 @@ impl Workflow {
             bindings: first_binding..self.bindings.len(),
             edges: first_edge..self.edges.len(),
             timers,
+            fire,
             sampling,
             lists: Kind::ALL.map(|kind| {
                 let own = std::mem::take(&mut own[kind.index()]);
@@ -116,6 +118,7 @@ impl Workflow {
                     }
                 }
                 Outcome::Success | Outcome::Error | Outcome::Cancelled => Route::default(),
+                Outcome::Unknown if judged.hold => Route::default(),
                 Outcome::Timeout | Outcome::Unknown => routes[Outcome::Error.index()].clone(),
             };
         }

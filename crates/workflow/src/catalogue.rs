@@ -1,6 +1,11 @@
 //! What a server has, for comparison with what its workflow names.
 
-use crate::{Artifact, Finding, Kind, Problem, intern::Symbols, nearest::Nearest};
+use crate::{
+    Artifact, Finding, Kind, Problem,
+    intern::Symbols,
+    nearest::Nearest,
+    uri_template::{is_template, matches},
+};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -100,6 +105,14 @@ impl Catalogue {
             .get(&artifact.name)
     }
 
+    /// What a name could be if its prefix was forgotten.
+    fn prefixed(&self, kind: Kind, name: &str) -> Option<String> {
+        match kind {
+            Kind::Tool | Kind::Prompt => Some(format!("{}{name}", self.expected.first()?)),
+            Kind::Resource => None,
+        }
+    }
+
     /// Whether it may be there, as far as anybody can tell.
     fn may_have(&self, kind: Kind, name: &str) -> bool {
         let expected = || match kind {
@@ -110,7 +123,11 @@ impl Catalogue {
             // Upstream resources keep their URIs, so any may come.
             Kind::Resource => !self.expected.is_empty(),
         };
-        self.has(kind, name) || expected()
+        let instance_of_template = || {
+            let mut templates = self.names(kind).filter(|name| is_template(name));
+            kind == Kind::Resource && templates.any(|template| matches(template, name))
+        };
+        self.has(kind, name) || expected() || instance_of_template()
     }
 
     /// Whether nothing can join this kind.
@@ -138,7 +155,9 @@ pub(crate) fn compare(
             continue;
         }
         let artifact = Artifact::new(kind, &*symbol.name);
-        let nearest = nearest.find(&symbol.name, catalogue.names(kind));
+        let nearest = nearest
+            .find(&symbol.name, catalogue.names(kind))
+            .or_else(|| catalogue.prefixed(kind, &symbol.name));
         let problem = if catalogue.is_closed(kind) {
             Problem::UnknownArtifact { artifact, nearest }
         } else {
@@ -152,7 +171,12 @@ pub(crate) fn compare(
     }
     for kind in Kind::ALL {
         for name in catalogue.names(kind) {
-            if symbols.find(kind, name).is_none() {
+            let in_part = || {
+                let template = kind == Kind::Resource && is_template(name);
+                let mut named = symbols.iter().filter(|symbol| symbol.kind == kind);
+                template && named.any(|symbol| matches(name, &symbol.name))
+            };
+            if symbols.find(kind, name).is_none() && !in_part() {
                 let artifact = Artifact::new(kind, name);
                 let problem = Problem::BoundNowhere { artifact };
                 findings.push(Finding {
@@ -194,6 +218,21 @@ mod tests {
             ]
         );
         assert_eq!(told(&flow(), &Catalogue::growing()).len(), 2);
+    }
+
+    #[test]
+    fn one_resource_of_a_template_is_there_if_the_template_is() {
+        let flow = Workflow::builder("greet")
+            .state("a", |s| {
+                s.initial()
+                    .resource("greeting://alice", |r| r.success(end("b")))
+            })
+            .build()
+            .unwrap();
+        let catalogue = Catalogue::closed().with(Kind::Resource, "greeting://{name}");
+        assert!(told(&flow, &catalogue).is_empty());
+        let catalogue = Catalogue::closed().with(Kind::Resource, "hello://{name}");
+        assert_eq!(told(&flow, &catalogue).len(), 2);
     }
 
     #[test]

@@ -30,12 +30,24 @@ impl Workflow {
         Draft {
             name: self.name.clone(),
             description: self.description.clone(),
-            states: self.states().map(|state| self.draft_state(state)).collect(),
+            states: self.draft_states(),
             always: always.collect(),
             always_everything: self.always_everything,
             settings: self.settings.clone(),
             targets: Targets::Closed,
         }
+    }
+
+    fn draft_states(&self) -> Vec<DraftState> {
+        let written = match self.states.as_slice() {
+            // Nobody wrote the state of a workflow in which nothing is gated.
+            [only] if self.always_everything && only.edges.is_empty() => 0,
+            states => states.len(),
+        };
+        self.states()
+            .take(written)
+            .map(|state| self.draft_state(state))
+            .collect()
     }
 
     fn draft_state(&self, id: StateId) -> DraftState {

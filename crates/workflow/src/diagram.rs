@@ -253,10 +253,9 @@ impl<'a> Drawing<'a> {
             Cause::Call { .. } | Cause::Time { .. } | Cause::Sampling { .. } => None,
         };
         let guards = [binding.and_then(Binding::when), edge.when.as_ref()];
-        let guards: Vec<_> = guards.iter().flatten().map(ToString::to_string).collect();
         let mut told = String::new();
-        if !guards.is_empty() {
-            told += &format!(" [{}]", cut(&guards.join(" && ")));
+        for guard in guards.into_iter().flatten() {
+            told += &format!(" [{}]", cut(&guard.to_string()));
         }
         if binding.is_some_and(|binding| binding.approval().is_some()) {
             told += " (approval)";
@@ -309,8 +308,9 @@ fn is_silent(workflow: &Workflow, binding: &Binding) -> bool {
 
 /// What a call is called.
 fn label(Artifact { kind, name }: &Artifact, outcome: Outcome) -> String {
+    let name = cut(name);
     let mut text = match kind {
-        Kind::Tool => name.clone(),
+        Kind::Tool => name,
         Kind::Resource | Kind::Prompt => format!("{kind} {name}"),
     };
     if outcome != Outcome::Success {

@@ -58,7 +58,9 @@ pub(crate) fn of(workflow: &Workflow) -> Fingerprint {
         hash.text(name);
     }
     hash.number(usize::from(workflow.always_everything()));
-    for key in &workflow.settings().keep {
+    let mut keep: Vec<_> = workflow.settings().keep.iter().collect();
+    keep.sort_unstable();
+    for key in keep {
         hash.text("keep");
         hash.text(key);
     }
@@ -119,7 +121,9 @@ fn put_edges(hash: &mut Fnv, workflow: &Workflow, from: StateId, range: &Range<u
         let guard = edge.when.as_ref().map(ToString::to_string);
         hash.text(&guard.unwrap_or_default());
         hash.number(edge.set.len());
-        for (key, rule) in &edge.set {
+        let mut set: Vec<_> = edge.set.iter().collect();
+        set.sort_unstable_by_key(|(key, _)| key);
+        for (key, rule) in set {
             hash.text(key);
             hash.text(&rule.to_string());
         }

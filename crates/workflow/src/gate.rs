@@ -3,7 +3,7 @@
 //! Each takes a lookup or two and the guards that are asked, however many states there are.
 
 use crate::{
-    Artifact, Binding, Cause, Edge, Kind, Outcome, Position, StateId, Workflow,
+    Artifact, Binding, Edge, Kind, Outcome, Position, StateId, Workflow,
     analysis::Hop,
     guard::{Facts, Failed},
     instance::{Held, Instance, MOST_MEMORY, weight},
@@ -85,7 +85,7 @@ impl Workflow {
             wanted: Artifact::new(kind, name),
         };
         let Some(symbol) = self.symbol(at, kind, name) else {
-            return if self.always_everything {
+            return if self.always_everything && !self.may_be_bound(kind, name) {
                 Ok(Pass::Always)
             } else if at.finished {
                 Err(refuse(Reason::Finished))
@@ -103,21 +103,29 @@ impl Workflow {
         }
     }
 
-    /// What a name means here: itself, or for a URI the template it fits, one of this state first.
+    /// What a name means here: itself, or for a URI a template that it fits. What can be called
+    /// here comes first.
     pub(crate) fn symbol(&self, at: Position, kind: Kind, name: &str) -> Option<SymbolId> {
-        if let Some(symbol) = self.symbols.find(kind, name) {
-            return Some(symbol);
+        let itself = self.symbols.find(kind, name);
+        if kind != Kind::Resource || !self.symbols.has_templates() {
+            return itself;
         }
-        if kind != Kind::Resource {
-            return None;
+        let callable = |symbol: &SymbolId| match self.symbols[*symbol].role {
+            Role::Always => true,
+            Role::Bound => self.binding_ids.contains_key(&(at.state, *symbol)),
+        };
+        if let Some(itself) = itself.filter(callable) {
+            return Some(itself);
         }
-        let here = |symbol: &SymbolId| self.binding_ids.contains_key(&(at.state, *symbol));
-        let mut fitting = self.symbols.templates_for(name);
-        let first = fitting.next()?;
-        if here(&first) {
-            return Some(first);
-        }
-        Some(fitting.find(here).unwrap_or(first))
+        let fitting: Vec<_> = self.symbols.templates_for(name).collect();
+        let here = fitting.iter().copied().find(callable);
+        here.or(itself).or_else(|| fitting.first().copied())
+    }
+
+    /// Whether a URI that fits no template might still be read as one: whoever serves it may see
+    /// more in it than we do. What is not known to be free is not free.
+    fn may_be_bound(&self, kind: Kind, name: &str) -> bool {
+        kind == Kind::Resource && self.symbols.begins_like_bound_template(name)
     }
 
     /// Whether a call may run: the state binds it, the instance is free to go on, and its guard
@@ -171,7 +179,7 @@ impl Workflow {
             return Err(refuse(Reason::TooManyVisits { most }));
         }
         if let Some(guard) = &binding.when {
-            let facts = self.facts(instance, call.args, None, call.principal);
+            let facts = self.facts(instance, call.args, call.principal);
             let failed = match guard.test(&facts) {
                 Ok(true) => return Ok(Pass::Bound(binding)),
                 Ok(false) => None,
@@ -211,11 +219,12 @@ impl Workflow {
                 held: Some(Held {
                     artifact: binding.artifact.clone(),
                     args: end.args.clone(),
+                    principal: end.principal.clone(),
                 }),
                 ..Step::nowhere(instance)
             };
         }
-        let facts = self.facts(instance, end.args, end.result, end.principal);
+        let facts = self.known(instance, end.args, end.result, end.principal);
         let edges = &binding.routes[end.outcome.index()].edges;
         self.choose(instance, edges, &facts)
     }
@@ -226,8 +235,9 @@ impl Workflow {
         if instance.held().is_some() || instance.due().is_none_or(|due| now < due) {
             return None;
         }
-        let timer = self.state(instance.position().state).timers.first()?;
-        let facts = self.facts(instance, &Value::Null, None, &Value::Null);
+        let timers = &self.state(instance.position().state).timers;
+        let timer = timers.get(instance.fired())?;
+        let facts = self.known(instance, &Value::Null, None, &Value::Null);
         Some(self.choose(instance, &timer.edges, &facts))
     }
 
@@ -245,26 +255,40 @@ impl Workflow {
             Some(_) => &sampling.success,
             None => &sampling.error,
         };
-        let facts = self.facts(instance, &Value::Null, answer, principal);
+        let facts = self.known(instance, &Value::Null, answer, principal);
         Some(self.choose(instance, edges, &facts))
     }
 
     /// Where an instance that is held goes when an operator has found out how its call ended.
     ///
+    /// Nobody is there to be asked anything, so no state on the way asks the client's model.
     /// `None` if it is not held, or if the operator knows no more than that it is unknown.
-    pub fn settle(&self, instance: &Instance, outcome: Outcome) -> Option<Step<'_>> {
-        let Held { artifact, args } = instance.held()?;
+    pub fn settle(
+        &self,
+        instance: &Instance,
+        outcome: Outcome,
+        result: Option<&Value>,
+    ) -> Option<Step<'_>> {
+        let Held {
+            artifact,
+            args,
+            principal,
+        } = instance.held()?;
         let at = instance.position();
         match (outcome, self.admit(at, artifact.kind, &artifact.name)) {
             (Outcome::Unknown, _) | (_, Ok(Pass::Always) | Err(_)) => None,
             (outcome, Ok(Pass::Bound(binding))) => {
                 let end = End {
                     outcome,
-                    result: None,
+                    result,
                     args,
-                    principal: &Value::Null,
+                    principal,
                 };
-                Some(self.step(instance, binding, &end))
+                Some(Step {
+                    held: None,
+                    asks: false,
+                    ..self.step(instance, binding, &end)
+                })
             }
         }
     }
@@ -272,11 +296,21 @@ impl Workflow {
     /// Where an instance goes that takes this edge, whatever its guard says: for what plays a
     /// path that assumes it.
     pub fn take(&self, instance: &Instance, edge: EdgeId, end: &End<'_>) -> Step<'_> {
-        let facts = self.facts(instance, end.args, end.result, end.principal);
+        let facts = self.known(instance, end.args, end.result, end.principal);
         self.follow(instance, edge, self.edge(edge), &facts, Vec::new())
     }
 
-    fn facts<'a>(
+    /// What is known of a call before it runs: for the texts that a person or a model is shown.
+    pub fn facts<'a>(
+        &'a self,
+        instance: &'a Instance,
+        args: &'a Value,
+        principal: &'a Value,
+    ) -> Facts<'a> {
+        self.known(instance, args, None, principal)
+    }
+
+    fn known<'a>(
         &'a self,
         instance: &'a Instance,
         args: &'a Value,
@@ -328,21 +362,17 @@ impl Workflow {
         let at = instance.position();
         let stays = edge.stays();
         let after = if stays { at } else { self.after(edge) };
-        let by_call = match edge.cause {
-            Cause::Call { .. } | Cause::Sampling { .. } => true,
-            Cause::Time { .. } => false,
-        };
-        let asks = self.state(after.state).sampling.is_some();
+        let enters = !stays && !after.finished;
         Step {
             from: at.state,
             to: if stays { at.state } else { edge.to },
             terminal: edge.terminal,
             taken: Some(id),
-            enters: !stays && !after.finished,
-            asks: !stays && !after.finished && by_call && asks,
+            enters,
+            asks: enters && self.asks(edge, after.state),
             set,
             effects: &edge.effects,
-            held: None,
+            held: instance.held().cloned(),
             faults,
             after,
         }
@@ -356,11 +386,12 @@ fn remembered<'a>(
     edge: &'a Edge,
     facts: &Facts<'_>,
     faults: &mut Vec<Fault>,
-) -> Vec<(&'a str, Value)> {
+) -> Vec<(&'a str, Option<Value>)> {
     if edge.set.is_empty() {
         return Vec::new();
     }
-    let mut room = MOST_MEMORY.saturating_sub(instance.memory_size());
+    let kept = |key: &str| edge.set.iter().all(|(set, _)| **set != *key);
+    let mut room = MOST_MEMORY.saturating_sub(instance.memory_size(kept));
     let mut set = Vec::with_capacity(edge.set.len());
     for (key, rule) in &edge.set {
         let worked_out = rule.evaluate(facts).and_then(|value| {
@@ -373,14 +404,14 @@ fn remembered<'a>(
                 None => Err(Failed::TooLarge),
             }
         });
-        match worked_out {
-            Ok(value) => set.push((&**key, value)),
-            Err(failed) => faults.push(Fault::Set {
+        let value = worked_out.map_err(|failed| {
+            faults.push(Fault::Set {
                 edge: id,
                 key: key.to_string(),
                 failed,
-            }),
-        }
+            });
+        });
+        set.push((&**key, value.ok()));
     }
     set
 }
@@ -396,6 +427,7 @@ pub enum Pass<'a> {
 
 /// What the end of a call, the passing of time or an answer does to an instance.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Step<'a> {
     /// The state before.
     pub from: StateId,
@@ -409,11 +441,12 @@ pub struct Step<'a> {
     pub enters: bool,
     /// The client's model is asked next, within the call that led here.
     pub asks: bool,
-    /// What the instance remembers from now on, by key.
-    pub set: Vec<(&'a str, Value)>,
+    /// What the instance remembers from now on, by key. What could not be worked out is
+    /// forgotten: an old value would be taken for the new one.
+    pub set: Vec<(&'a str, Option<Value>)>,
     /// What the server does next, by name and in this order.
     pub effects: &'a [String],
-    /// Nobody knows what the call did, and the instance waits for an operator.
+    /// Nobody knows what a call did, and the instance waits for an operator.
     pub held: Option<Held>,
     /// What could not be worked out, for the journal.
     pub faults: Vec<Fault>,
@@ -434,7 +467,7 @@ impl Step<'_> {
             asks: false,
             set: Vec::new(),
             effects: &[],
-            held: None,
+            held: instance.held().cloned(),
             faults: Vec::new(),
             after,
         }
@@ -451,7 +484,7 @@ pub enum Fault {
         /// Why.
         failed: Failed,
     },
-    /// A value to remember, which then was not.
+    /// A value to remember, which then is forgotten.
     Set {
         /// The edge it belongs to.
         edge: EdgeId,
@@ -525,13 +558,28 @@ impl<'a> Refused<'a> {
 
     /// What is callable instead.
     pub fn allowed(&self, kind: Kind) -> Visible<'a> {
-        self.workflow.visible(self.at, kind)
+        let nothing_bound = match self.reason {
+            Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Finished => true,
+            Reason::NotInState | Reason::Guard { .. } => false,
+        };
+        let at = Position {
+            finished: nothing_bound,
+            ..self.at
+        };
+        self.workflow.visible(at, kind)
     }
 
-    /// The shortest way to where it is callable, if there is one that is not too hard to find.
+    /// The shortest way to where it is callable, if there is one that is not too hard to find and
+    /// it is not callable here, with other arguments or at another time.
     pub fn path(&self) -> Option<Vec<Hop<'a>>> {
         let Artifact { kind, name } = &self.wanted;
-        self.workflow.path_within(self.at, *kind, name, SEARCH)
+        match self.reason {
+            Reason::NotInState => self.workflow.path_within(self.at, *kind, name, SEARCH),
+            Reason::Finished
+            | Reason::Held { .. }
+            | Reason::TooManyVisits { .. }
+            | Reason::Guard { .. } => None,
+        }
     }
 }
 
@@ -551,7 +599,8 @@ impl fmt::Display for Refused<'_> {
             ),
             Reason::TooManyVisits { most } => write!(
                 f,
-                "{wanted} is not allowed: state {state:?} may be visited {most} times"
+                "{wanted} is not allowed: state {state:?} may be visited {}",
+                times(*most)
             ),
             Reason::Guard { guard, failed } => {
                 write!(f, "{wanted} is not allowed with these arguments: {guard}")?;
@@ -561,6 +610,14 @@ impl fmt::Display for Refused<'_> {
                 }
             }
         }
+    }
+}
+
+/// `once`, `2 times`.
+fn times(count: u32) -> String {
+    match count {
+        1 => "once".to_owned(),
+        _ => format!("{count} times"),
     }
 }
 

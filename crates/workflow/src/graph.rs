@@ -15,8 +15,7 @@ use crate::{StateId, validate::Via};
 #[derive(Debug)]
 pub(crate) struct Graph {
     states: usize,
-    arrows: Vec<Arrow>,
-    /// The same between nodes.
+    /// The arrows between nodes; those that ask come after all the others.
     nodes: Vec<Arrow>,
 }
 
@@ -63,7 +62,7 @@ impl Graph {
         let node = |arrow: &Arrow| {
             let enters_by_call = match arrow.via {
                 Via::Call | Via::Sampling => arrow.to != Some(arrow.from),
-                Via::Time => false,
+                Via::Alone | Via::Time | Via::Never => false,
             };
             let to = arrow.to.map(|to| match asks[to.index()] {
                 Asks::Always | Asks::MayStay if enters_by_call && !arrow.terminal => asking(to),
@@ -71,7 +70,7 @@ impl Graph {
             });
             let from = match arrow.via {
                 Via::Sampling => asking(arrow.from),
-                Via::Call | Via::Time => arrow.from,
+                Via::Call | Via::Alone | Via::Time | Via::Never => arrow.from,
             };
             Arrow { from, to, ..*arrow }
         };
@@ -88,7 +87,7 @@ impl Graph {
         if let Some(restart) = restart.filter(|at| asks[at.index()] != Asks::Nothing) {
             let again: Vec<_> = nodes
                 .iter()
-                .filter(|arrow| arrow.terminal && arrow.via != Via::Time)
+                .filter(|arrow| arrow.terminal && matches!(arrow.via, Via::Call | Via::Sampling))
                 .map(|arrow| Arrow {
                     to: Some(asking(restart)),
                     terminal: false,
@@ -97,19 +96,19 @@ impl Graph {
                 .collect();
             nodes.extend(again);
         }
-        Self {
-            states,
-            arrows,
-            nodes,
-        }
+        Self { states, nodes }
     }
 
-    pub(crate) fn states(&self) -> usize {
-        self.states
-    }
-
-    pub(crate) fn arrows(&self) -> impl Iterator<Item = &Arrow> {
-        self.arrows.iter()
+    /// A state from which answers of the client's model alone lead round and round.
+    pub(crate) fn endless_questions(&self) -> Option<StateId> {
+        let asking = |node: StateId| node.index().checked_sub(self.states);
+        let between = self.nodes.iter().filter(|arrow| !arrow.terminal);
+        let between = between.filter_map(|arrow| {
+            let (from, to) = (asking(arrow.from)?, asking(arrow.to?)?);
+            Some((StateId::at(from), StateId::at(to)))
+        });
+        let round = leads_round(self.states, &between.collect::<Vec<_>>());
+        round.into_iter().position(|round| round).map(StateId::at)
     }
 
     /// Where instances can get to from these states.
@@ -167,6 +166,28 @@ impl Graph {
         }
         can_end
     }
+}
+
+/// By state: whether edges lead from it round in a circle, at once or later. States are taken away
+/// one after the other, as long as they lead to none that is left.
+pub(crate) fn leads_round(states: usize, edges: &[(StateId, StateId)]) -> Vec<bool> {
+    let mut leaves = vec![0_usize; states];
+    let mut into = vec![Vec::new(); states];
+    for (from, to) in edges {
+        leaves[from.index()] += 1;
+        into[to.index()].push(*from);
+    }
+    let all = (0..states).map(StateId::at);
+    let mut done: Vec<_> = all.filter(|at| leaves[at.index()] == 0).collect();
+    while let Some(state) = done.pop() {
+        for from in std::mem::take(&mut into[state.index()]) {
+            leaves[from.index()] -= 1;
+            if leaves[from.index()] == 0 {
+                done.push(from);
+            }
+        }
+    }
+    leaves.into_iter().map(|left| left > 0).collect()
 }
 
 fn visit(seen: &mut [bool], queue: &mut Vec<StateId>, node: StateId) {

@@ -1,8 +1,12 @@
 //! One run through a workflow: where it stands, what it remembers, and until when.
 
 use crate::{Artifact, Cause, Position, StateId, Step, Workflow};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{collections::HashMap, time::Duration};
+use std::{
+    collections::{HashMap, HashSet},
+    time::Duration,
+};
 
 /// How much an instance may remember, in bytes of JSON or so. A value that would exceed it is not
 /// remembered.
@@ -10,24 +14,31 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024;
 
 /// One run through a workflow: everything that decides what may happen next.
 ///
-/// It is plain data and changes only by [`apply`](Self::apply). Times are milliseconds since the
+/// It changes only by [`apply`](Self::apply), and is kept as a [`Record`](crate::Record). Times are milliseconds since the
 /// epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
-    position: Position,
-    memory: Map<String, Value>,
-    visits: HashMap<StateId, u32>,
-    due: Option<u64>,
-    held: Option<Held>,
+    pub(crate) position: Position,
+    pub(crate) memory: Map<String, Value>,
+    pub(crate) visits: HashMap<StateId, u32>,
+    /// When it came to its state.
+    pub(crate) since: u64,
+    /// How many timers of the state have fired.
+    pub(crate) fired: usize,
+    pub(crate) due: Option<u64>,
+    pub(crate) held: Option<Held>,
 }
 
 /// A call of which nobody knows what it did.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Held {
     /// What was called.
     pub artifact: Artifact,
     /// What it was called with.
     pub args: Value,
+    /// Who called; null if nobody said.
+    pub principal: Value,
 }
 
 impl Workflow {
@@ -66,6 +77,8 @@ impl From<Position> for Instance {
             position,
             memory: Map::new(),
             visits: HashMap::from([(position.state, 1)]),
+            since: 0,
+            fired: 0,
             due: None,
             held: None,
         }
@@ -88,6 +101,11 @@ impl Instance {
         self.visits.get(&state).copied().unwrap_or_default()
     }
 
+    /// How many timers of its state have fired since it came there.
+    pub(crate) fn fired(&self) -> usize {
+        self.fired
+    }
+
     /// When its time in this state is up, if it has any.
     pub fn due(&self) -> Option<u64> {
         self.due
@@ -98,9 +116,9 @@ impl Instance {
         self.held.as_ref()
     }
 
-    /// What it remembers, in bytes of JSON or so.
-    pub(crate) fn memory_size(&self) -> usize {
-        let memory = self.memory.iter();
+    /// What it remembers under some keys, in bytes of JSON or so.
+    pub(crate) fn memory_size(&self, of: impl Fn(&str) -> bool) -> usize {
+        let memory = self.memory.iter().filter(|(key, _)| of(key));
         memory.map(|(key, value)| weight(key, value)).sum()
     }
 
@@ -108,20 +126,24 @@ impl Instance {
     pub fn apply(&mut self, workflow: &Workflow, step: &Step<'_>, now: u64) {
         self.held.clone_from(&step.held);
         for (key, value) in &step.set {
-            self.memory.insert((*key).to_owned(), value.clone());
-        }
-        let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
-        if step.taken.is_some_and(by_time) {
-            // A timer fires once, even if it leads nowhere.
-            self.due = None;
+            match value {
+                Some(value) => self.memory.insert((*key).to_owned(), value.clone()),
+                None => self.memory.remove(*key),
+            };
         }
         if self.position == step.after && !step.enters {
+            let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
+            if step.taken.is_some_and(by_time) {
+                // A timer fires once, even if it leads nowhere; then it is the next one's turn.
+                self.fired += 1;
+                self.wind_up(workflow);
+            }
             return;
         }
         self.position = step.after;
         self.due = None;
         if step.terminal && !step.after.finished {
-            let keep = &workflow.settings().keep;
+            let keep: HashSet<_> = workflow.settings().keep.iter().collect();
             self.memory.retain(|key, _| keep.contains(key));
             self.visits.clear();
         }
@@ -134,8 +156,15 @@ impl Instance {
         let state = self.position.state;
         let visits = self.visits.entry(state).or_default();
         *visits = visits.saturating_add(1);
-        let soonest = workflow.state(state).timers.first();
-        self.due = soonest.map(|timer| now.saturating_add(milliseconds(timer.after)));
+        self.since = now;
+        self.fired = 0;
+        self.wind_up(workflow);
+    }
+
+    /// The next timer of the state is due so long after the instance came there.
+    pub(crate) fn wind_up(&mut self, workflow: &Workflow) {
+        let next = workflow.state(self.position.state).timers.get(self.fired);
+        self.due = next.map(|timer| self.since.saturating_add(milliseconds(timer.after)));
     }
 }
 

@@ -144,6 +144,18 @@ impl Symbols {
         self.ids[kind.index()].get(name).copied()
     }
 
+    pub(crate) fn has_templates(&self) -> bool {
+        !self.templates.is_empty()
+    }
+
+    /// Whether a URI begins as those of a template do that some state binds.
+    pub(crate) fn begins_like_bound_template(&self, uri: &str) -> bool {
+        let mut templates = self.templates.iter().map(|id| &self[*id]);
+        templates.any(|symbol| {
+            symbol.role == Role::Bound && uri.starts_with(uri_template::beginning(&symbol.name))
+        })
+    }
+
     /// The templates that a URI fits, in the order in which they are named first.
     pub(crate) fn templates_for<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = SymbolId> + 'a {
         let templates = self.templates.iter().copied();

@@ -39,7 +39,7 @@
 //! | `draft`, `builder`, `expression`, `file` | what somebody wrote |
 //! | `validate`, `problem`, `spot`, `catalogue`, `samples`, `nearest` | what is wrong with it |
 //! | `workflow`, `parts`, `assemble`, `intern`, `fingerprint`, `definition` | what is valid, in small numbers |
-//! | `gate`, `instance`, `guard`, `template` | admission and steps |
+//! | `gate`, `instance`, `record`, `guard`, `template` | admission and steps |
 //! | `analysis`, `graph`, `paths`, `diagram`, `svg`, `xstate` | questions about the whole graph, and pictures of it |
 
 mod analysis;
@@ -62,6 +62,7 @@ mod nearest;
 mod parts;
 mod paths;
 mod problem;
+mod record;
 mod samples;
 mod spot;
 mod svg;
@@ -91,6 +92,7 @@ pub use model::{
 pub use parts::{Approval, Binding, Cause, Edge, Message, Sampling, State, Timer};
 pub use paths::Coverage;
 pub use problem::{Finding, Invalid, Problem, Severity};
+pub use record::{Record, UnknownState};
 pub use spot::{Part, Spot};
 pub use svg::TooLarge;
 pub use template::Text;

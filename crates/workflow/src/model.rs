@@ -210,6 +210,14 @@ pub enum Finish {
     Stay,
 }
 
+/// Characters that move others about, or cannot be seen.
+pub(crate) fn is_disguise(c: char) -> bool {
+    let invisible = matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{feff}');
+    let format =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');
+    c.is_control() || invisible || format
+}
+
 /// A duration as a file has it: in the largest unit in which it is a whole number.
 pub(crate) fn spelt(duration: Duration) -> String {
     let whole = duration.as_millis();

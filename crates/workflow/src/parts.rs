@@ -1,6 +1,6 @@
 //! What a valid workflow is made of: states, bindings, edges, timers, questions.
 
-use crate::{Artifact, Outcome, Place, Role, Rule, StateId, intern::ListId, template::Text};
+use crate::{Artifact, Facts, Outcome, Place, Role, Rule, StateId, intern::ListId, template::Text};
 use std::{ops::Range, sync::Arc, time::Duration};
 
 /// One state of a [`Workflow`](crate::Workflow).
@@ -16,6 +16,8 @@ pub struct State {
     pub(crate) edges: Range<usize>,
     /// The shortest first.
     pub(crate) timers: Vec<Timer>,
+    /// How many of them can fire: the rest come after one that always leaves the state.
+    pub(crate) fire: usize,
     pub(crate) sampling: Option<Sampling>,
     pub(crate) lists: [ListId; 3],
 }
@@ -116,6 +118,15 @@ pub struct Approval {
     pub expires: Duration,
 }
 
+impl Approval {
+    /// The question as a person is shown it. Whatever is filled in is on one line, cut if it is
+    /// long and without characters that could disguise it: the model that wants the answer has
+    /// chosen it.
+    pub fn question(&self, facts: &Facts<'_>) -> String {
+        self.message.fill_shown(facts)
+    }
+}
+
 /// What makes an artifact visible and callable in one state.
 #[derive(Clone, Debug)]
 pub struct Binding {
@@ -194,6 +205,7 @@ impl Binding {
 
 /// A way from one state to another, or back to the same.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Edge {
     /// The state it leads away from.
     pub from: StateId,

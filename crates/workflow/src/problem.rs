@@ -1,6 +1,6 @@
 //! What can be wrong with a workflow, said to the person who wrote it.
 
-use crate::{Artifact, Part, Span, Spot, Target};
+use crate::{Artifact, Part, Span, Spot, Target, validate::MOST};
 use std::{fmt, ops::Range, sync::Arc};
 
 /// Whether a finding stands in the way.
@@ -178,6 +178,25 @@ pub enum Problem {
         /// Which bytes of the part are meant, if that is known.
         at: Option<Range<usize>>,
     },
+    /// More than a step can work out.
+    #[error("{spot} has more {what} than the {MOST} that a step works out")]
+    TooMany {
+        /// What has them.
+        spot: Spot,
+        /// Of what.
+        what: &'static str,
+    },
+    /// A binding that is written in several places has two guards or questions that differ.
+    #[error("{spot} has more than one {what}")]
+    SaidTwice {
+        /// What has them.
+        spot: Spot,
+        /// Of what.
+        what: &'static str,
+    },
+    /// Nothing can run in no time.
+    #[error("the time for tools must be between 1ms and 365d")]
+    BadTimeout,
     /// A duration of nothing, or of more than a year.
     #[error("{what} of {spot} must be between 1ms and 365d")]
     BadDuration {
@@ -323,6 +342,9 @@ impl Problem {
                 Part::Text => "bad-text",
             },
             Self::UnknownMemory { .. } => "unknown-memory",
+            Self::TooMany { .. } => "too-many",
+            Self::SaidTwice { .. } => "said-twice",
+            Self::BadTimeout => "bad-timeout",
             Self::BadDuration { .. } => "bad-duration",
             Self::NoVisits { .. } => "no-visits",
             Self::NoMessages { .. } => "no-messages",
@@ -359,6 +381,9 @@ impl Problem {
             | Self::NeverTaken { .. }
             | Self::NoLastResort { .. }
             | Self::UnknownMemory { .. }
+            | Self::TooMany { .. }
+            | Self::SaidTwice { .. }
+            | Self::BadTimeout
             | Self::BadDuration { .. }
             | Self::NoVisits { .. }
             | Self::NoMessages { .. }
@@ -399,6 +424,9 @@ impl Problem {
                     None => format!("remember it first: `set: {{ {key}: … }}` on an edge before"),
                 });
             }
+            Self::UnknownTarget { target, .. } if target.eq_ignore_ascii_case("hold") => {
+                "only `unknown: hold` holds; anything else is the name of a state"
+            }
             Self::UnknownArtifact { nearest: None, .. } => {
                 "declare it, or take it out of the workflow"
             }
@@ -419,7 +447,11 @@ impl Problem {
             }
             Self::NeverTaken { .. } => "put the edge without `when` last",
             Self::NoLastResort { .. } => "add an edge without `when` at the end",
-            Self::BadDuration { .. } => "write a duration such as 250ms, 10s, 5m, 2h or 1d",
+            Self::TooMany { .. } => "decide by fewer, or in the tool itself",
+            Self::SaidTwice { .. } => "write one that says both",
+            Self::BadTimeout | Self::BadDuration { .. } => {
+                "write a duration such as 250ms, 10s, 5m, 2h or 1d"
+            }
             Self::NoVisits { .. } => "allow at least one, or remove the state",
             Self::NoMessages { .. } => "give it a message",
             Self::NoPlaceForHandle { .. } => {
@@ -535,6 +567,15 @@ mod tests {
                 spot: spot.clone(),
                 what: "the deadline",
             },
+            Problem::TooMany {
+                spot: spot.clone(),
+                what: "edges",
+            },
+            Problem::SaidTwice {
+                spot: spot.clone(),
+                what: "guard",
+            },
+            Problem::BadTimeout,
             Problem::NoVisits {
                 state: state.clone(),
             },

@@ -7,8 +7,13 @@ use crate::{
     About, Artifact, Binding, Catalogue, Cause, Edge, Finding, Outcome, Part, Place, Problem, Rule,
     Scope, Severity, Spot, StateId, Workflow,
     guard::{Facts, Failed, Program, Root, sample},
+    instance::{MOST_MEMORY, weight},
 };
 use serde_json::{Map, Value, json};
+use std::{
+    cell::Cell,
+    collections::{HashMap, HashSet},
+};
 
 /// What the server's own words about its artifacts say about the workflow.
 pub(crate) fn check(workflow: &Workflow, catalogue: &Catalogue) -> Vec<Finding> {
@@ -16,6 +21,8 @@ pub(crate) fn check(workflow: &Workflow, catalogue: &Catalogue) -> Vec<Finding> 
         workflow,
         catalogue,
         memory: Map::new(),
+        samples: HashMap::new(),
+        patience: Cell::new(20),
         findings: Vec::new(),
     };
     tried.fill_memory();
@@ -35,31 +42,59 @@ struct Tried<'a> {
     catalogue: &'a Catalogue,
     /// A sample of what instances remember, as far as it can be known.
     memory: Map<String, Value>,
+    samples: HashMap<Artifact, Sample>,
+    /// How many more that ran out of fuel are put up with. Each takes a while.
+    patience: Cell<usize>,
     findings: Vec<Finding>,
 }
 
 /// What an expression is tried on. What is not known is not there.
+#[derive(Clone, Default)]
 struct Sample {
     args: Option<Value>,
     result: Option<Value>,
-    /// Whether there may be arguments that the schema does not name.
-    open: bool,
+    /// The arguments that the schema names.
+    named: HashSet<String>,
+    /// There are no others.
+    closed: bool,
+}
+
+impl Sample {
+    /// How bad it is that there is no such key. A sample need not have all that its schema names.
+    fn is_missing(&self, path: &str) -> Option<Severity> {
+        let Some(path) = path.strip_prefix("args.") else {
+            return Some(Severity::Warning);
+        };
+        let first = path.split('.').next().unwrap_or_default();
+        match self.named.contains(first) {
+            true => None,
+            false if self.closed => Some(Severity::Error),
+            false => Some(Severity::Warning),
+        }
+    }
 }
 
 impl Tried<'_> {
     /// Works out a value for each key that can be known. A value may depend on another, so it
-    /// goes round until nothing is added.
+    /// goes round a few times. What is larger than an instance could remember is not known.
     fn fill_memory(&mut self) {
-        loop {
+        const ROUNDS: usize = 4;
+        let mut room = MOST_MEMORY;
+        for _ in 0..ROUNDS {
             let before = self.memory.len();
-            for (_, edge) in self.workflow.edges() {
+            let setting = self.workflow.edges().map(|(_, edge)| edge);
+            for edge in setting.filter(|edge| !edge.set.is_empty()) {
                 let sample = self.sample(edge);
                 for (key, rule) in &edge.set {
                     if self.memory.contains_key(&**key) {
                         continue;
                     }
                     let value = self.with_facts(rule, &sample, edge.from, |f| rule.evaluate(f));
-                    if let Some(Ok(value)) = value {
+                    let Some(Ok(value)) = value else {
+                        continue;
+                    };
+                    if let Some(left) = room.checked_sub(weight(key, &value)) {
+                        room = left;
                         self.memory.insert(key.to_string(), value);
                     }
                 }
@@ -96,8 +131,10 @@ impl Tried<'_> {
         }
         if let Some(guard) = binding.when() {
             let spot = spot();
-            let mut sample = of_call(about, binding.artifact());
-            sample.result = None;
+            let sample = Sample {
+                result: None,
+                ..self.of_call(binding.artifact())
+            };
             self.try_out(guard, &sample, binding.state(), spot, Part::When);
         }
     }
@@ -135,21 +172,27 @@ impl Tried<'_> {
         }
     }
 
+    /// What can be known of a call that succeeded.
+    fn of_call(&mut self, artifact: &Artifact) -> Sample {
+        if let Some(known) = self.samples.get(artifact) {
+            return known.clone();
+        }
+        let sample = of_call(self.catalogue.about(artifact), artifact);
+        self.samples.insert(artifact.clone(), sample.clone());
+        sample
+    }
+
     /// What an edge can know when it is taken.
-    fn sample(&self, edge: &Edge) -> Sample {
+    fn sample(&mut self, edge: &Edge) -> Sample {
         match &edge.cause {
             Cause::Call { artifact, outcome } => {
-                let mut sample = of_call(self.catalogue.about(artifact), artifact);
+                let mut sample = self.of_call(artifact);
                 if *outcome != Outcome::Success {
                     sample.result = None;
                 }
                 sample
             }
-            Cause::Time { .. } | Cause::Sampling { .. } => Sample {
-                args: None,
-                result: None,
-                open: true,
-            },
+            Cause::Time { .. } | Cause::Sampling { .. } => Sample::default(),
         }
     }
 
@@ -158,14 +201,19 @@ impl Tried<'_> {
             Part::When => rule.test(facts).map(Value::Bool),
             Part::Set { .. } | Part::Text => rule.evaluate(facts),
         });
+        let constant = rule.program().is_some_and(is_constant);
         let Some(Err(failed)) = tried else {
             return;
         };
         let severity = match &failed {
-            Failed::MissingKey { .. } if sample.open => Severity::Warning,
-            Failed::MissingKey { .. } | Failed::WrongTypes { .. } | Failed::NotBool { .. } => {
-                Severity::Error
-            }
+            Failed::MissingKey { key } => match sample.is_missing(key) {
+                Some(severity) => severity,
+                None => return,
+            },
+            // Another value that the schema allows may be of the right kind.
+            Failed::WrongTypes { .. } | Failed::NotBool { .. } => Severity::Warning,
+            // What looks at nothing fails whatever is called.
+            _ if constant => Severity::Warning,
             // These depend on the values that were tried.
             Failed::MissingItem { .. }
             | Failed::Arithmetic { .. }
@@ -186,15 +234,15 @@ impl Tried<'_> {
     }
 
     /// Nothing if the rule looks at something that cannot be known here.
-    fn with_facts<T>(
+    fn with_facts(
         &self,
         rule: &Rule,
         sample: &Sample,
         state: StateId,
-        evaluate: impl FnOnce(&Facts<'_>) -> T,
-    ) -> Option<T> {
+        evaluate: impl FnOnce(&Facts<'_>) -> Result<Value, Failed>,
+    ) -> Option<Result<Value, Failed>> {
         let program = rule.program()?;
-        if !self.is_known(program, sample) {
+        if self.patience.get() == 0 || !self.is_known(program, sample) {
             return None;
         }
         let facts = Facts {
@@ -205,7 +253,11 @@ impl Tried<'_> {
             state: self.workflow.state_name(state),
             visits: 1,
         };
-        Some(evaluate(&facts))
+        let tried = evaluate(&facts);
+        if let Err(Failed::OutOfFuel | Failed::TooLarge) = tried {
+            self.patience.set(self.patience.get() - 1);
+        }
+        Some(tried)
     }
 
     fn is_known(&self, program: &Program, sample: &Sample) -> bool {
@@ -219,6 +271,10 @@ impl Tried<'_> {
     }
 }
 
+fn is_constant(program: &Program) -> bool {
+    Root::ALL.into_iter().all(|root| !program.mentions(root))
+}
+
 fn of_call(about: Option<&About>, artifact: &Artifact) -> Sample {
     let input = about.and_then(|about| about.input.as_ref());
     let output = about.and_then(|about| about.output.as_ref());
@@ -229,10 +285,16 @@ fn of_call(about: Option<&About>, artifact: &Artifact) -> Sample {
             "isError": false,
         })
     });
+    let properties = input.and_then(|schema| schema["properties"].as_object());
     Sample {
         args: input.and_then(sample),
         result,
-        open: input.is_none_or(|schema| schema["additionalProperties"] != json!(false)),
+        named: properties
+            .into_iter()
+            .flatten()
+            .map(|(name, _)| name.clone())
+            .collect(),
+        closed: input.is_some_and(|schema| schema["additionalProperties"] == json!(false)),
     }
 }
 

@@ -1,6 +1,9 @@
 //! Texts with `{{…}}` in them: names in a prompt, paths such as `{{args.amount}}` in a workflow.
 
-use crate::guard::{Facts, Root};
+use crate::{
+    guard::{Facts, Root},
+    model::is_disguise,
+};
 use serde_json::Value;
 use std::{ops::Range, sync::Arc};
 
@@ -101,12 +104,29 @@ impl Text {
 
     /// The text with every path filled in: text as it is, anything else as JSON, and what is not
     /// there as nothing. What is filled in is not looked at again.
+    ///
+    /// What would make it longer than a megabyte is left out.
     pub fn fill(&self, facts: &Facts<'_>) -> String {
+        self.fill_by(|path| value_at(path, facts))
+    }
+
+    /// As [`fill`](Self::fill), for a person who must be able to trust what is seen.
+    pub(crate) fn fill_shown(&self, facts: &Facts<'_>) -> String {
+        self.fill_by(|path| shown(&value_at(path, facts)))
+    }
+
+    fn fill_by(&self, value: impl Fn(&str) -> String) -> String {
+        const LONGEST: usize = 1 << 20;
         let mut filled = String::with_capacity(self.0.len());
         for piece in pieces(&self.0) {
             match piece {
                 Piece::Literal(text) => filled.push_str(text),
-                Piece::Slot { name, .. } => filled.push_str(&value_at(name, facts)),
+                Piece::Slot { name, .. } => {
+                    let value = value(name);
+                    if filled.len() + value.len() <= LONGEST {
+                        filled.push_str(&value);
+                    }
+                }
             }
         }
         filled
@@ -126,9 +146,35 @@ impl Text {
             }
         })
     }
+
+    /// Where braces are opened and never closed.
+    pub(crate) fn unclosed(&self) -> Option<Range<usize>> {
+        let mut from = 0;
+        for piece in pieces(&self.0) {
+            match piece {
+                Piece::Slot { written, .. } => from += written.len(),
+                Piece::Literal(text) => {
+                    if let Some(at) = text.find("{{") {
+                        return Some(from + at..from + text.len());
+                    }
+                    from += text.len();
+                }
+            }
+        }
+        None
+    }
 }
 
 impl Slot<'_> {
+    /// Whether it is a path: names and numbers with dots between.
+    pub(crate) fn is_path(&self) -> bool {
+        let named = |step: &str| {
+            let fits = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
+            !step.is_empty() && step.chars().all(fits)
+        };
+        self.path.split('.').map(str::trim).all(named)
+    }
+
     /// What its path begins with, if that exists.
     pub(crate) fn root(&self) -> Option<Root> {
         let first = self.path.split('.').next()?;
@@ -149,9 +195,29 @@ impl Slot<'_> {
                  something remembered",
                 path = self.path
             ),
+            Some(_) if !self.is_path() => {
+                "only a path such as `args.amount` can be filled in, not CEL".to_owned()
+            }
             Some(_) | None => format!("a path begins with {}", names.join(", ")),
         }
     }
+}
+
+/// A value that cannot push the words around it away, nor pass for them.
+fn shown(value: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut shown: String = value
+        .chars()
+        .take(LONGEST)
+        .map(|c| match is_disguise(c) {
+            true => char::REPLACEMENT_CHARACTER,
+            false => c,
+        })
+        .collect();
+    if value.chars().nth(LONGEST).is_some() {
+        shown.push('…');
+    }
+    shown
 }
 
 /// The value that a path such as `args.items.0.name` leads to.
@@ -161,7 +227,10 @@ fn value_at(path: &str, facts: &Facts<'_>) -> String {
         Some("args") => Some(facts.args),
         Some("result") => facts.result,
         Some("principal") => Some(facts.principal),
-        Some("ctx") => steps.next().and_then(|key| facts.ctx.get(key)),
+        Some("ctx") => match steps.next() {
+            Some(key) => facts.ctx.get(key),
+            None => return Value::Object(facts.ctx.clone()).to_string(),
+        },
         Some("state") => return facts.state.to_owned(),
         Some("visits") => return facts.visits.to_string(),
         Some(_) | None => None,
@@ -204,12 +273,31 @@ mod tests {
             ("{{result}}{{state}}{{visits}}", "donefound2"),
             ("{{principal.subject}}", "ann"),
             (
-                "<{{args.none}}{{args.x.y}}{{args.items.9}}{{nothing}}{{ctx}}>",
+                "<{{args.none}}{{args.x.y}}{{args.items.9}}{{nothing}}>",
                 "<>",
             ),
         ] {
             assert_eq!(Text::new(text).fill(&facts), filled, "{text}");
         }
+    }
+
+    #[test]
+    fn what_a_person_is_shown_cannot_be_disguised() {
+        let args = json!({"a": "1\n\nRefund 1?\u{202e}\u{200b}", "long": "x".repeat(1000)});
+        let facts = Facts {
+            args: &args,
+            result: None,
+            ctx: &Map::new(),
+            principal: &Value::Null,
+            state: "s",
+            visits: 1,
+        };
+        let shown = Text::new("Refund {{args.a}}?").fill_shown(&facts);
+        assert_eq!(shown, "Refund 1\u{fffd}\u{fffd}Refund 1?\u{fffd}\u{fffd}?");
+        let shown = Text::new("{{args.long}}").fill_shown(&facts);
+        assert_eq!(shown.chars().count(), 201);
+        let many = Text::new(&"{{args.long}}".repeat(2_000)).fill(&facts);
+        assert!(many.len() <= 1 << 20);
     }
 
     #[test]

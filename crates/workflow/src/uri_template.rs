@@ -12,9 +12,16 @@ pub(crate) fn is_template(name: &str) -> bool {
     name.contains('{')
 }
 
+/// What every URI that fits a template begins with.
+pub(crate) fn beginning(template: &str) -> &str {
+    template
+        .find('{')
+        .map_or(template, |open| &template[..open])
+}
+
 /// Whether a URI fits a template. Takes time in proportion to the product of their lengths.
 pub(crate) fn matches(template: &str, uri: &str) -> bool {
-    if uri.len() > LONGEST || template.len() > LONGEST {
+    if uri.len() > LONGEST || template.len() > LONGEST || !uri.starts_with(beginning(template)) {
         return false;
     }
     let uri = uri.as_bytes();

@@ -7,8 +7,9 @@ mod tests;
 
 use crate::{
     Approval, Artifact, Catalogue, Draft, DraftAlways, DraftBinding, DraftEdge, DraftSampling,
-    DraftState, DraftTimer, Finding, Invalid, Kind, Message, Outcome, Place, Problem, Rule, Scope,
-    Settings, Severity, Spot, StateId, Target, Targets, Workflow,
+    DraftState, DraftTimer, Expression, Finding, Invalid, Kind, Message, Outcome, Place, Problem,
+    Rule, Scope, Settings, Severity, Spot, StateId, Target, Targets, Workflow,
+    analysis::client_waits,
     assemble::Parts,
     catalogue,
     graph::Arrow,
@@ -25,6 +26,10 @@ use std::{
 
 /// The one state of a workflow that has none of its own and lets everything through.
 const NOTHING_GATED: &str = "open";
+
+/// How many edges one outcome can try, and how many values and effects one edge can have: a step
+/// works all of them out.
+pub(crate) const MOST: usize = 100;
 
 /// The longest time that anything here waits.
 const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -60,6 +65,7 @@ impl Draft {
         }
         judge.insides();
         judge.always(self.always);
+        judge.settings(&self.settings);
         judge.memory(&self.settings);
         judge.handles(&self.settings);
         let initial = judge.only_initial();
@@ -131,6 +137,8 @@ pub(crate) struct JudgedBinding {
     pub(crate) symbol: SymbolId,
     pub(crate) artifact: Artifact,
     pub(crate) when: Option<Rule>,
+    /// As written.
+    guard: Option<Expression>,
     pub(crate) approval: Option<Approval>,
     pub(crate) hold: bool,
     pub(crate) idempotent: bool,
@@ -145,7 +153,17 @@ pub(crate) struct JudgedBinding {
 pub(crate) struct JudgedTimer {
     pub(crate) after: Duration,
     pub(crate) edges: Vec<JudgedEdge>,
+    /// No earlier one always leaves the state.
+    pub(crate) fires: bool,
     place: Place,
+}
+
+impl JudgedTimer {
+    /// Whether an instance is never in the state any more once it has fired.
+    fn leaves(&self, state: StateId) -> bool {
+        let mut edges = self.edges.iter();
+        edges.all(|edge| edge.to != Some(state) || edge.target.terminal)
+    }
 }
 
 /// A question to the client's model with its targets looked up.
@@ -274,6 +292,8 @@ impl Judge {
     fn bindings(&mut self, state: StateId, written: Vec<DraftBinding>) -> Vec<JudgedBinding> {
         let mut bindings: Vec<JudgedBinding> = Vec::with_capacity(written.len());
         let mut places = HashMap::new();
+        let holding = written.iter().filter(|draft| draft.hold);
+        let holding: HashSet<_> = holding.map(|draft| draft.artifact.clone()).collect();
         for draft in written {
             let span = draft.place.0;
             let symbol = self.symbols.intern(&draft.artifact, span, Role::Bound);
@@ -284,6 +304,7 @@ impl Judge {
                         symbol,
                         artifact: draft.artifact.clone(),
                         when: None,
+                        guard: None,
                         approval: None,
                         hold: false,
                         idempotent: false,
@@ -294,7 +315,8 @@ impl Judge {
                     *entry.insert(bindings.len() - 1)
                 }
             };
-            self.binding(state, &mut bindings[at], draft);
+            let holds = holding.contains(&draft.artifact);
+            self.binding(state, &mut bindings[at], draft, holds);
         }
         for binding in &bindings {
             self.whole_binding(state, binding);
@@ -302,7 +324,13 @@ impl Judge {
         bindings
     }
 
-    fn binding(&mut self, state: StateId, binding: &mut JudgedBinding, draft: DraftBinding) {
+    fn binding(
+        &mut self,
+        state: StateId,
+        binding: &mut JudgedBinding,
+        draft: DraftBinding,
+        holds: bool,
+    ) {
         let spot = Spot::Binding {
             state: self.name(state),
             artifact: draft.artifact,
@@ -310,10 +338,21 @@ impl Judge {
         if let Some(deadline) = draft.deadline {
             self.duration(&spot, "the deadline", deadline, draft.place);
         }
-        if let Some(when) = &draft.when {
-            binding.when = self.guard(&spot, when, expressions::BEFORE_CALL);
+        if let Some(when) = draft.when {
+            if binding.guard.as_ref().is_some_and(|first| *first != when) {
+                let (spot, what) = (spot.clone(), "guard");
+                self.find(when.place, Problem::SaidTwice { spot, what });
+            }
+            binding.when = self.guard(&spot, &when, expressions::BEFORE_CALL);
+            binding.guard = Some(when);
         }
         if let Some(approval) = draft.approval {
+            let written = approval.message.text.as_str();
+            let differs = |first: &Approval| first.message.written() != written;
+            if binding.approval.as_ref().is_some_and(differs) {
+                let (spot, what) = (spot.clone(), "question");
+                self.find(approval.message.place, Problem::SaidTwice { spot, what });
+            }
             let place = approval.message.place;
             self.duration(&spot, "the approval's time", approval.expires, place);
             binding.approval = Some(Approval {
@@ -324,7 +363,7 @@ impl Judge {
         binding.hold |= draft.hold;
         binding.idempotent |= draft.idempotent;
         binding.deadline = draft.deadline.or(binding.deadline);
-        let void = |edge: &DraftEdge| draft.hold && edge.outcome == Outcome::Unknown;
+        let void = |edge: &DraftEdge| holds && edge.outcome == Outcome::Unknown;
         for DraftEdge { outcome, target } in draft.edges.into_iter().filter(|edge| !void(edge)) {
             let spot = Spot::Call {
                 state: self.name(state),
@@ -333,7 +372,7 @@ impl Judge {
             };
             let allowed = expressions::after_call(outcome);
             let edges = &mut binding.edges[outcome.index()];
-            self.edge(state, edges, &spot, target, allowed, Via::Call);
+            self.edge(state, edges, &spot, target, allowed, Via::of_call(outcome));
         }
     }
 
@@ -365,27 +404,33 @@ impl Judge {
     }
 
     fn timers(&mut self, state: StateId, written: Vec<DraftTimer>) -> Vec<JudgedTimer> {
+        let mut written = written;
+        written.sort_by_key(|draft| draft.after);
         let mut timers: Vec<JudgedTimer> = Vec::with_capacity(written.len());
-        let mut places = HashMap::new();
+        let mut via = Via::Time;
         for draft in written {
             let spot = self.timer_spot(state, draft.after);
             self.duration(&spot, "the time", draft.after, draft.place);
-            let at = *places.entry(draft.after).or_insert_with(|| {
+            if timers.last().is_none_or(|last| last.after != draft.after) {
+                // Where an earlier one always leaves the state, a later one finds nobody there.
+                if timers.last().is_some_and(|last| last.leaves(state)) {
+                    via = Via::Never;
+                }
                 timers.push(JudgedTimer {
                     after: draft.after,
                     edges: Vec::new(),
+                    fires: via == Via::Time,
                     place: draft.place,
                 });
-                timers.len() - 1
-            });
+            }
             for target in draft.targets {
-                let edges = &mut timers[at].edges;
-                let allowed = expressions::ON_TIME;
-                self.edge(state, edges, &spot, target, allowed, Via::Time);
+                if let Some(last) = timers.last_mut() {
+                    let allowed = expressions::ON_TIME;
+                    self.edge(state, &mut last.edges, &spot, target, allowed, via);
+                }
             }
         }
-        timers.sort_by_key(|timer| timer.after);
-        for (at, timer) in timers.iter().enumerate() {
+        for timer in &timers {
             let spot = self.timer_spot(state, timer.after);
             self.last_resort(|| spot.clone(), &timer.edges);
             let idle = |edge: &JudgedEdge| {
@@ -397,8 +442,7 @@ impl Judge {
                 } = &edge.target;
                 edge.to == Some(state) && !terminal && set.is_empty() && effects.is_empty()
             };
-            // Only the soonest fires: it leaves the state, or fires once.
-            if at > 0 || timer.edges.iter().all(idle) {
+            if !timer.fires || timer.edges.iter().all(idle) {
                 self.find(timer.place, Problem::IdleTimer { spot });
             }
         }
@@ -446,7 +490,7 @@ impl Judge {
                     (&mut judged.error, &error)
                 }
             };
-            let allowed = expressions::AFTER_SAMPLING;
+            let allowed = expressions::after_sampling(outcome);
             self.edge(state, edges, spot, target, allowed, Via::Sampling);
         }
         self.last_resort(|| success.clone(), &judged.success);
@@ -469,12 +513,32 @@ impl Judge {
             Targets::Closed => self.ids.get(target.to.as_str()).copied(),
         };
         target.terminal |= to.is_some_and(|to| self.states[to.index()].terminal);
-        self.arrows.push(Arrow {
-            from,
-            to,
-            terminal: target.terminal,
-            via,
-        });
+        for (what, count) in [
+            ("values to remember", target.set.len()),
+            ("effects", target.effects.len()),
+        ] {
+            if count > MOST {
+                let spot = spot.clone();
+                self.find(target.place, Problem::TooMany { spot, what });
+            }
+        }
+        target.set.truncate(MOST);
+        target.effects.truncate(MOST);
+        if edges.len() == MOST {
+            let (spot, what) = (spot.clone(), "edges");
+            self.find(target.place, Problem::TooMany { spot, what });
+        } else if edges.len() > MOST {
+            // The last one counts for what is said of all of them.
+            edges.pop();
+        }
+        if via != Via::Never {
+            self.arrows.push(Arrow {
+                from,
+                to,
+                terminal: target.terminal,
+                via,
+            });
+        }
         if to.is_none() {
             let names = self.states.iter().map(|state| &*state.name);
             let problem = Problem::UnknownTarget {
@@ -521,6 +585,13 @@ impl Judge {
         if let Some(last) = edges.last().filter(|last| last.target.when.is_some()) {
             let place = last.target.place;
             self.find(place, Problem::NoLastResort { spot: spot() });
+        }
+    }
+
+    fn settings(&mut self, settings: &Settings) {
+        let timeout = settings.tool_timeout;
+        if timeout < Duration::from_millis(1) || timeout > LONGEST {
+            self.find(Place::default(), Problem::BadTimeout);
         }
     }
 
@@ -595,7 +666,21 @@ impl Judge {
 /// What takes an edge, as far as the graph cares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Via {
+    /// A call whose client waits for it.
     Call,
+    /// A call for which nobody waits any more.
+    Alone,
     Time,
+    /// A timer that never fires.
+    Never,
     Sampling,
+}
+
+impl Via {
+    pub(crate) fn of_call(outcome: Outcome) -> Self {
+        match client_waits(outcome) {
+            true => Self::Call,
+            false => Self::Alone,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! Events are named as symbols are: `tool refund success`. Names that are no identifiers are kept
 //! as they are; XState takes any.
 
-use crate::{Cause, Edge, Finish, Outcome, StateId, Workflow, model::spelt};
+use crate::{Cause, Edge, Outcome, StateId, Workflow, model::spelt};
 use serde_json::{Map, Value, json};
 
 /// A workflow as the JSON of an XState machine (version 5).
@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 ///     .build()?;
 /// let machine = xstate(&hello);
 /// assert_eq!(machine["initial"], "new");
-/// assert_eq!(machine["states"]["new"]["on"]["tool greet success"][0]["target"], "#hello.done");
+/// assert_eq!(machine["states"]["new"]["on"]["tool greet success"][0]["target"], "#s1");
 /// assert_eq!(machine["states"]["done"]["type"], "final");
 /// # Ok::<(), interlock_workflow::Invalid>(())
 /// ```
@@ -45,6 +45,8 @@ pub fn xstate(workflow: &Workflow) -> Value {
 fn of_state(workflow: &Workflow, id: StateId) -> Value {
     let state = workflow.state(id);
     let mut out = Map::new();
+    // Targets name ids, because a dot in a name would lead into it.
+    out.insert("id".into(), format!("s{}", id.index()).into());
     if let Some(description) = state.description() {
         out.insert("description".into(), description.into());
     }
@@ -93,19 +95,12 @@ fn as_error(workflow: &Workflow, on: &mut Map<String, Value>, binding: &crate::B
 
 fn of_edge(workflow: &Workflow, edge: &Edge) -> Value {
     let mut out = Map::new();
-    let target = match (edge.terminal, workflow.settings().after_end()) {
-        _ if edge.stays() => None,
-        (true, Finish::Restart | Finish::Stay) if !workflow.state(edge.to).is_terminal() => {
-            Some(end_of(workflow, edge.to))
-        }
-        (true | false, Finish::Restart | Finish::Stay) => {
-            Some(workflow.state_name(edge.to).to_owned())
-        }
-    };
-    if let Some(target) = target {
+    if !edge.stays() {
+        let own_end = edge.terminal && !workflow.state(edge.to).is_terminal();
+        let kind = if own_end { "end" } else { "s" };
         out.insert(
             "target".into(),
-            format!("#{}.{target}", workflow.name()).into(),
+            format!("#{kind}{}", edge.to.index()).into(),
         );
     }
     if let Some(guard) = &edge.when {
@@ -145,6 +140,88 @@ fn ends_of_their_own(workflow: &Workflow) -> Vec<(String, Value)> {
         .edges()
         .map(|(_, edge)| edge)
         .filter(|edge| edge.terminal && !workflow.state(edge.to).is_terminal());
-    ends.map(|edge| (end_of(workflow, edge.to), json!({ "type": "final" })))
-        .collect()
+    ends.map(|edge| {
+        let id = format!("end{}", edge.to.index());
+        (
+            end_of(workflow, edge.to),
+            json!({ "id": id, "type": "final" }),
+        )
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{end, to};
+    use std::time::Duration;
+
+    #[test]
+    fn everything_that_leads_on_is_there() {
+        let flow = Workflow::builder("my.flow")
+            .state("v1.0", |s| {
+                s.initial()
+                    .description("first")
+                    .tool("go", |t| {
+                        t.success(to("b").when("args.x > 1").set("x", "args.x").effect("mail"))
+                            .success(end("b"))
+                            .error("v1.0")
+                    })
+                    .after(Duration::from_secs(60), "done")
+            })
+            .state("b", |s| {
+                s.sampling(9, |m| m.user("?").success("done").error("v1.0"))
+            })
+            .state("done", |s| s.terminal())
+            .build()
+            .unwrap();
+        assert_eq!(
+            xstate(&flow),
+            json!({
+                "id": "my.flow",
+                "initial": "v1.0",
+                "states": {
+                    "v1.0": {
+                        "id": "s0",
+                        "description": "first",
+                        "on": {
+                            "tool go success": [
+                                {"target": "#s1", "guard": "args.x > 1", "actions": ["set x: args.x", "mail"]},
+                                {"target": "#end1"},
+                            ],
+                            "tool go error": [{}],
+                            "tool go timeout": [{}],
+                            "tool go unknown": [{}],
+                        },
+                        "after": {"60000": [{"target": "#s2", "description": "after 1m"}]},
+                    },
+                    "b": {
+                        "id": "s1",
+                        "on": {
+                            "sampling success": [{"target": "#s2"}],
+                            "sampling error": [{"target": "#s0"}],
+                        },
+                    },
+                    "done": {"id": "s2", "type": "final"},
+                    "b (end)": {"id": "end1", "type": "final"},
+                },
+            })
+        );
+    }
+
+    #[test]
+    fn an_end_of_its_own_has_a_name_of_its_own() {
+        let flow = Workflow::builder("w")
+            .state("a", |s| {
+                s.initial()
+                    .tool("end", |t| t.success(end("a")))
+                    .tool("go", |t| t.success("a (end)"))
+            })
+            .state("a (end)", |s| s.tool("back", |t| t.success("a")))
+            .build()
+            .unwrap();
+        let machine = xstate(&flow);
+        assert_eq!(machine["states"]["a (end)"]["id"], "s1");
+        assert_eq!(machine["states"]["a (end)\'"]["id"], "end0");
+    }
 }

@@ -52,6 +52,9 @@ impl Reader<'_> {
         bindings: &mut Vec<DraftBinding>,
     ) {
         for Entry { key, value } in self.map(&key.text, node).unwrap_or_default() {
+            if !self.bound_name(kind, key) {
+                continue;
+            }
             let artifact = Artifact::new(kind, key.text.as_str());
             let mut binding = DraftBinding {
                 place: key.span.into(),
@@ -166,7 +169,8 @@ impl Reader<'_> {
     fn target(&mut self, key: &str, node: &Node) -> Option<Target> {
         if let Some(state) = node.value.written() {
             let place = node.span.into();
-            return Some(Target { place, ..to(state) });
+            let fits = self.free_name("a state", state, node.span);
+            return fits.then(|| Target { place, ..to(state) });
         }
         match &node.value {
             Value::Map(entries) => self.target_map(node, entries),
@@ -184,7 +188,10 @@ impl Reader<'_> {
         let mut rest = to("");
         for Entry { key, value } in entries {
             match key.text.as_str() {
-                "to" => target = self.placed("to", value),
+                "to" => {
+                    let named = self.placed("to", value);
+                    target = named.filter(|to| self.free_name("a state", &to.text, value.span));
+                }
                 "terminal" => rest.terminal = self.flag("terminal", value).unwrap_or_default(),
                 "when" => rest.when = self.expression("when", value),
                 "set" => rest.set = self.memory(value),

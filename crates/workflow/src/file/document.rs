@@ -280,6 +280,9 @@ fn is_local(problem: &Problem) -> bool {
         | Problem::NeverTaken { .. }
         | Problem::NoLastResort { .. }
         | Problem::Expression { .. }
+        | Problem::TooMany { .. }
+        | Problem::SaidTwice { .. }
+        | Problem::BadTimeout
         | Problem::BadDuration { .. }
         | Problem::NoVisits { .. }
         | Problem::NoPlaceForHandle { .. }

@@ -6,7 +6,7 @@ use super::{
     servers, settings, states,
     tree::{Entry, Key, Node, Value},
 };
-use crate::{DraftText, Kind, Span, nearest::Nearest};
+use crate::{DraftText, Kind, Span, model::is_disguise, nearest::Nearest};
 use std::time::Duration;
 
 /// A kind of map in the file: what may stand in it.
@@ -204,10 +204,29 @@ impl<'t> Reader<'t> {
     }
 
     /// Checks the name of a state, of an effect, or of the workflow itself.
-    pub(super) fn free_name(&mut self, place: &'static str, name: &str, span: Span) {
+    pub(super) fn free_name(&mut self, place: &'static str, name: &str, span: Span) -> bool {
         let length = name.chars().count();
-        if !(1..=128).contains(&length) || name.contains(char::is_control) {
+        let fits = length <= 128 && !name.trim().is_empty() && !name.contains(is_disguise);
+        if !fits {
             self.bad_name(place, FREE, name, span);
+        }
+        fits
+    }
+
+    /// Checks the name under which something is bound, which somebody else may have chosen. It is
+    /// told with every edge, so it must not be long.
+    pub(super) fn bound_name(&mut self, kind: Kind, key: &Key) -> bool {
+        match kind {
+            Kind::Tool => self.free_name("a tool", &key.text, key.span),
+            Kind::Prompt => self.free_name("a prompt", &key.text, key.span),
+            Kind::Resource => {
+                let fits =
+                    (1..=LONGEST_URI).contains(&key.text.len()) && !key.text.contains(is_disguise);
+                if !fits {
+                    self.bad_name("a resource", SHORT_URI, &key.text, key.span);
+                }
+                fits
+            }
         }
     }
 
@@ -299,10 +318,12 @@ fn home(key: &str) -> Option<String> {
 
 /// What every model API accepts as the name of a tool.
 const PLAIN: &str = "it must have 1 to 64 letters, digits, `_` or `-`";
-const URI: &str = "it must be a URI such as `note://rules`";
+const URI: &str = "it must be a URI such as `note://rules`, of at most 2048 bytes";
 const SELECTOR: &str = "guards find it as `ctx.name`, so it must have letters, digits or `_`, \
                         begin with no digit and be no word of CEL";
-const FREE: &str = "it must have 1 to 128 characters, none of them a control character";
+const SHORT_URI: &str = "it must have 1 to 2048 bytes and no invisible characters";
+const LONGEST_URI: usize = 2_048;
+const FREE: &str = "it must have 1 to 128 characters, none of them invisible";
 
 fn is_plain(name: &str) -> bool {
     (1..=64).contains(&name.len())
@@ -342,5 +363,6 @@ fn is_uri(name: &str) -> bool {
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
         && !rest.is_empty()
-        && !rest.contains(|c: char| c.is_whitespace() || c.is_control() || matches!(c, '{' | '}'))
+        && name.len() <= LONGEST_URI
+        && !rest.contains(|c: char| c.is_whitespace() || is_disguise(c) || matches!(c, '{' | '}'))
 }

@@ -215,6 +215,12 @@ fn type_help(key: &str, wanted: &str, found: &str) -> Option<String> {
         ("command", "a list", _) => {
             "write the program and its arguments as a list, such as `[python3, shop.py]`"
         }
+        ("states", "a map", _) => "write each state as a key, such as `new: { initial: true }`",
+        ("tools" | "resources" | "prompts", "a map", _) => {
+            "write each name as a key, such as `lookup: found`"
+        }
+        ("after", "a map", _) => "write how long and where to, such as `{ 30m: expired }`",
+        (_, "a map", "text") => "write keys and values, such as `{ terminal: true }`",
         (_, "a list", "text") => "write it in brackets, such as `[one]`",
         (_, "true or false", "text") => "write `true` or `false`, without quotes",
         (_, bindings::CEL, _) => "write CEL as text, such as `args.order` or `'null'`",
@@ -277,7 +283,13 @@ impl Findings {
 
     /// Adds what was found when the workflow was judged.
     pub(super) fn extend(&mut self, findings: impl IntoIterator<Item = Finding>) {
-        self.list.extend(findings);
+        const MOST: usize = 10 * MAX_FINDINGS;
+        let mut findings = findings.into_iter();
+        self.list.extend(findings.by_ref().take(MOST));
+        // What is left out must not make a wrong file right.
+        if let Some(left) = findings.find(|found| found.severity() == Severity::Error) {
+            self.list.push(left);
+        }
     }
 
     /// How many there are so far.

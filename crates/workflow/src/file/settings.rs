@@ -9,7 +9,7 @@ use crate::{Busy, Finish, Scope, Settings, Visibility};
 use std::collections::HashSet;
 
 pub(super) const SETTINGS: Shape = Shape {
-    what: "the settings",
+    what: "the section `settings`",
     keys: &[
         "scope",
         "busy",

@@ -318,7 +318,7 @@ fn alternatives_are_tried_in_order_and_a_guard_that_fails_counts_as_false() {
     let step = flow.step(&instance, refund, &end(&args, &partial));
     assert_eq!(
         (step.set.as_slice(), step.faults.len()),
-        (&[("part", json!(3))][..], 0)
+        (&[("part", Some(json!(3)))][..], 0)
     );
     assert!(!step.enters && step.after == instance.position());
     for (result, faults) in [
@@ -333,7 +333,7 @@ fn alternatives_are_tried_in_order_and_a_guard_that_fails_counts_as_false() {
 }
 
 #[test]
-fn a_value_that_cannot_be_worked_out_is_not_remembered_and_told() {
+fn a_value_that_cannot_be_worked_out_is_forgotten_and_told() {
     let flow = shop();
     let mut instance = flow.start(0);
     let step = run(&flow, &mut instance, "lookup", &json!({}), Outcome::Success);
@@ -498,12 +498,12 @@ fn an_unknown_outcome_can_hold_the_instance_until_somebody_decides() {
     );
     assert!(flow.judge(&instance, &call("help", &Null)).is_ok());
     assert_eq!(flow.expire(&instance, 5_000), None);
-    assert_eq!(flow.settle(&instance, Outcome::Unknown), None);
-    let step = flow.settle(&instance, Outcome::Success).unwrap();
-    assert_eq!(step.set, [("n", json!(3))]);
+    assert_eq!(flow.settle(&instance, Outcome::Unknown, None), None);
+    let step = flow.settle(&instance, Outcome::Success, None).unwrap();
+    assert_eq!(step.set, [("n", Some(json!(3)))]);
     instance.apply(&flow, &step, 0);
     assert_eq!(instance, flow.start(0));
-    assert_eq!(flow.settle(&instance, Outcome::Success), None);
+    assert_eq!(flow.settle(&instance, Outcome::Success, None), None);
 }
 
 #[test]
@@ -559,7 +559,7 @@ fn guards_can_be_functions() {
     assert!(flow.judge(&instance, &call("pay", &args)).is_ok());
     let pay = bound(&flow, flow.initial(), "pay");
     let step = flow.step(&instance, pay, &ended(Outcome::Success, &args));
-    assert_eq!(step.set, [("twice", json!(5))]);
+    assert_eq!(step.set, [("twice", Some(json!(5)))]);
 }
 
 #[test]
@@ -588,4 +588,123 @@ fn a_uri_is_admitted_by_itself_or_by_the_template_it_fits() {
     assert!(flow.is_bound(Kind::Resource, "order://99"));
     let refused = flow.admit(at(&flow, "a"), Kind::Resource, "order://17/items");
     assert_eq!(refused.unwrap_err().path().unwrap().len(), 1);
+}
+
+/// An old value would be taken for the new one.
+#[test]
+fn what_cannot_be_worked_out_anew_is_not_what_it_was() {
+    let flow = Workflow::builder("again")
+        .state("a", |s| {
+            s.initial()
+                .tool("look", |t| t.success(to("a").set("order", "args.order")))
+                .tool("stop", |t| t.success(end("a")))
+        })
+        .build()
+        .unwrap();
+    let mut instance = flow.start(0);
+    let large = "x".repeat(MOST_MEMORY / 2);
+    for order in ["A", &large, &large] {
+        let step = run(
+            &flow,
+            &mut instance,
+            "look",
+            &json!({"order": order}),
+            Outcome::Success,
+        );
+        assert_eq!(step.faults, [], "what is replaced makes room");
+        assert_eq!(instance.memory()["order"], order);
+    }
+    run(&flow, &mut instance, "look", &json!({}), Outcome::Success);
+    assert!(instance.memory().is_empty());
+}
+
+#[test]
+fn a_hold_ends_only_when_it_is_settled() {
+    let flow = Workflow::builder("hold")
+        .state("a", |s| {
+            s.initial()
+                .tool("pay", |t| t.success("b").hold())
+                .tool("look", |t| t.success("a"))
+        })
+        .state("b", |s| {
+            s.sampling(9, |m| m.user("?").success(end("c")).error(end("c")))
+        })
+        .build()
+        .unwrap();
+    let mut instance = flow.start(0);
+    // A call that cannot move runs beside the one that is torn down, and ends after it.
+    let look = bound(&flow, instance.position(), "look");
+    run(&flow, &mut instance, "pay", &Null, Outcome::Unknown);
+    let beside = flow.step(&instance, look, &End::from(Outcome::Success));
+    instance.apply(&flow, &beside, 0);
+    assert!(instance.held().is_some());
+    let refused = flow.judge(&instance, &call("look", &Null)).unwrap_err();
+    assert_eq!(refused.allowed(Kind::Tool).count(), 0);
+    assert_eq!(refused.path(), None);
+    let step = flow.settle(&instance, Outcome::Success, None).unwrap();
+    assert!(step.enters && !step.asks, "nobody is there to be asked");
+    instance.apply(&flow, &step, 0);
+    assert_eq!((name(&flow, &instance), instance.held()), ("b", None));
+}
+
+#[test]
+fn timers_fire_one_after_the_other_as_long_as_the_instance_stays() {
+    let minutes = |n: u64| Duration::from_secs(60 * n);
+    let flow = Workflow::builder("remind")
+        .state("open", |s| {
+            s.initial()
+                .tool("close", |t| t.success(end("shut")))
+                .after(minutes(10), to("open").effect("remind"))
+                .after(minutes(30), end("lapsed"))
+        })
+        .build()
+        .unwrap();
+    assert_eq!(flow.warnings(), []);
+    let mut instance = flow.start(1_000);
+    let step = flow.expire(&instance, 601_000).unwrap();
+    assert_eq!(step.effects, ["remind"]);
+    instance.apply(&flow, &step, 601_000);
+    assert_eq!(instance.due(), Some(1_801_000), "counted from when it came");
+    assert!(flow.expire(&instance, 1_801_000).unwrap().terminal);
+}
+
+/// Whoever serves a resource may see more in a URI than the gate does.
+#[test]
+fn a_uri_that_might_be_a_bound_one_is_not_let_through_as_something_else() {
+    let flow = Workflow::builder("open")
+        .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+        .state("b", |s| {
+            s.resource("order://{id}{?q}", |r| r.success(end("c")))
+        })
+        .always_everything()
+        .build()
+        .unwrap();
+    let admit = |uri: &str| flow.admit(flow.initial(), Kind::Resource, uri).is_ok();
+    let long = format!("order://1?q={}", "x".repeat(3_000));
+    for uri in ["order://1", "order://", "order://1/2", "order://1#x", &long] {
+        assert!(!admit(uri), "{uri}");
+    }
+    assert!(admit("note://free"));
+}
+
+#[test]
+fn of_several_meanings_of_a_uri_the_callable_one_counts() {
+    let flow = Workflow::builder("names")
+        .state("a", |s| {
+            s.initial()
+                .resource("greeting://{name}", |r| r.success("b"))
+                .resource("file:///{+path}", |r| r.success("a"))
+        })
+        .state("b", |s| {
+            s.resource("greeting://alice", |r| r.success(end("c")))
+        })
+        .always_resource("file:///public/{name}")
+        .build()
+        .unwrap();
+    let admit = |state, uri| flow.admit(at(&flow, state), Kind::Resource, uri);
+    assert!(matches!(admit("a", "greeting://alice"), Ok(Pass::Bound(_))));
+    assert!(matches!(admit("b", "greeting://alice"), Ok(Pass::Bound(_))));
+    assert!(admit("b", "greeting://bob").is_err());
+    assert!(matches!(admit("b", "file:///public/a"), Ok(Pass::Always)));
+    assert!(admit("b", "file:///secret").is_err());
 }

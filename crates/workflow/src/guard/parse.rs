@@ -117,6 +117,8 @@ fn explain(error: &ParseError, source: &str) -> Flaw {
     }
     let at = place(error, source);
     let (message, hint) = in_plain_words(&error.msg, at.clone().and_then(|at| source.get(at)));
+    let braces = source.contains("{{");
+    let hint = hint.or_else(|| braces.then_some("braces are for texts: write `args.amount`"));
     Flaw::new(Fault::Syntax { message, hint }, at)
 }
 

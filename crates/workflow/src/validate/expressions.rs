@@ -27,7 +27,7 @@ const WITH_RESULT: Allowed = &[
     Root::State,
     Root::Visits,
 ];
-pub(super) const AFTER_SAMPLING: Allowed = &[
+const WITH_ANSWER: Allowed = &[
     Root::Result,
     Root::Ctx,
     Root::Principal,
@@ -43,6 +43,14 @@ pub(super) fn after_call(outcome: Outcome) -> Allowed {
     match outcome {
         Outcome::Success | Outcome::Error => WITH_RESULT,
         Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => BEFORE_CALL,
+    }
+}
+
+/// Only a success has an answer.
+pub(super) fn after_sampling(outcome: Outcome) -> Allowed {
+    match outcome {
+        Outcome::Success => WITH_ANSWER,
+        Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => IN_STATE,
     }
 }
 
@@ -136,8 +144,10 @@ impl Judge {
                 part: Part::Text,
             };
             match slot.root() {
-                Some(Root::Ctx) => self.mentioned.extend(slot.key().map(mention)),
-                Some(root) if allowed.contains(&root) => {}
+                Some(Root::Ctx) if slot.is_path() => {
+                    self.mentioned.extend(slot.key().map(mention));
+                }
+                Some(root) if allowed.contains(&root) && slot.is_path() => {}
                 Some(_) | None => {
                     let problem = Problem::Expression {
                         spot: spot.clone(),
@@ -150,6 +160,17 @@ impl Judge {
                     self.find(draft.place, problem);
                 }
             }
+        }
+        if let Some(at) = text.unclosed() {
+            let problem = Problem::Expression {
+                spot: spot.clone(),
+                part: Part::Text,
+                message: "`{{` is never closed".to_owned(),
+                help: Some("close it with `}}`".to_owned()),
+                at: Some(at),
+                severity: Severity::Error,
+            };
+            self.find(draft.place, problem);
         }
         text
     }

@@ -1,8 +1,8 @@
 //! What no run reaches, and what no run leaves.
 
-use super::{Judge, Judged, Via};
+use super::{Judge, Judged};
 use crate::{
-    Finding, Problem, Settings, StateId,
+    Finding, Problem, Settings,
     graph::{Asks, Graph},
 };
 
@@ -40,7 +40,7 @@ impl Judge {
             let span = judged.place.0;
             findings.push(Finding { problem, span });
         }
-        if let Some(state) = circle(&graph) {
+        if let Some(state) = graph.endless_questions() {
             let judged = &self.states[state.index()];
             let state = judged.name.clone();
             findings.push(Finding {
@@ -63,36 +63,4 @@ fn asks(judged: &Judged) -> Asks {
 /// Whether nothing leads away from it.
 fn is_empty(judged: &Judged) -> bool {
     judged.bindings.is_empty() && judged.timers.is_empty() && judged.sampling.is_none()
-}
-
-/// A state from which answers of the client's model alone lead back to it: states that only ask
-/// are taken away one after the other, as long as they lead to none that is left.
-fn circle(graph: &Graph) -> Option<StateId> {
-    let asking: Vec<_> = graph
-        .arrows()
-        .filter(|arrow| arrow.via == Via::Sampling && !arrow.terminal)
-        .filter_map(|arrow| Some((arrow.from, arrow.to?)))
-        .filter(|(from, to)| from != to)
-        .collect();
-    let mut leaves = vec![0_usize; graph.states()];
-    let mut into = vec![Vec::new(); graph.states()];
-    for (from, to) in &asking {
-        leaves[from.index()] += 1;
-        into[to.index()].push(*from);
-    }
-    let states = (0..graph.states()).map(StateId::at);
-    let mut done: Vec<_> = states
-        .clone()
-        .filter(|at| leaves[at.index()] == 0)
-        .collect();
-    while let Some(state) = done.pop() {
-        for from in std::mem::take(&mut into[state.index()]) {
-            leaves[from.index()] -= 1;
-            if leaves[from.index()] == 0 {
-                done.push(from);
-            }
-        }
-    }
-    let mut left = states.filter(|at| leaves[at.index()] > 0);
-    left.next()
 }

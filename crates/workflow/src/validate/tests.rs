@@ -438,7 +438,11 @@ fn a_timer_that_does_nothing_is_pointed_out() {
     };
     check(
         base().state("b", |s| s.after(second, "b").after(second * 90, "over")),
-        &[&idle("b", "1s"), &idle("b", "90s")],
+        &[&idle("b", "1s")],
+    );
+    check(
+        base().state("b", |s| s.after(second, "over").after(second * 90, "a")),
+        &[&idle("b", "90s")],
     );
 }
 
@@ -576,7 +580,7 @@ fn guards_are_tried_on_samples_of_the_schemas() {
         told(result, true),
         [
             "warning[bound-nowhere]: tool \"fin\" is bound nowhere, so nobody can use it",
-            "error[bad-guard]: the guard of success of tool \"ab\" in state \"a\" is wrong: tried on \
+            "warning[bad-guard]: the guard of success of tool \"ab\" in state \"a\" is wrong: tried on \
           a sample of the schema, there is no `result.structuredContent.lft`"
         ]
     );
@@ -589,4 +593,167 @@ fn guards_are_tried_on_samples_of_the_schemas() {
              its outcome is unknown",
         ]
     );
+}
+
+#[test]
+fn a_step_has_a_bound() {
+    let many = |count: usize| {
+        again(move |mut t| {
+            for n in 0..count {
+                t = t.error(to("a").when(format!("visits == {n}")));
+            }
+            t.error("b")
+        })
+    };
+    check(many(MOST - 1), &[]);
+    check(
+        many(3 * MOST),
+        &[
+            "error[too-many]: error of tool \"ab\" in state \"a\" has more edges than the 100 that a \
+           step works out",
+        ],
+    );
+    let set =
+        again(|t| t.error((0..200).fold(to("a"), |target, n| target.set(format!("k{n}"), "1"))));
+    check(
+        set,
+        &[
+            "error[too-many]: error of tool \"ab\" in state \"a\" has more values to remember than \
+           the 100 that a step works out",
+        ],
+    );
+}
+
+#[test]
+fn a_second_guard_does_not_take_the_place_of_the_first() {
+    let twice = |first: &'static str, second: &'static str| {
+        again(|t| t.when(first)).state("a", |s| s.tool("ab", |t| t.when(second)))
+    };
+    check(twice("visits > 0", "visits > 0"), &[]);
+    check(
+        twice("visits > 0", "true"),
+        &["error[said-twice]: tool \"ab\" in state \"a\" has more than one guard"],
+    );
+    let questions =
+        again(|t| t.approve("Sure?").hold()).state("a", |s| s.tool("ab", |t| t.approve("Really?")));
+    check(
+        questions,
+        &["error[said-twice]: tool \"ab\" in state \"a\" has more than one question"],
+    );
+}
+
+#[test]
+fn holding_makes_edges_for_the_unknown_void_wherever_they_are_written() {
+    let flow = again(|t| t.unknown("pit")).state("a", |s| s.tool("ab", |t| t.hold()));
+    let flow = flow.build().unwrap();
+    let ab = &flow.bindings(flow.initial().state)[0];
+    assert_eq!(ab.written_for(Outcome::Unknown), None);
+    assert_eq!(flow.state_id("pit"), None);
+}
+
+#[test]
+fn questions_that_go_round_through_a_restart_are_found() {
+    let flow = Workflow::builder("round")
+        .state("i", |s| {
+            s.initial()
+                .sampling(9, |m| m.user("?").success("b").error("b"))
+                .tool("go", |t| t.success("b"))
+        })
+        .state("b", |s| {
+            s.sampling(9, |m| m.user("?").success("z").error("z"))
+        })
+        .state("z", |s| s.terminal());
+    check(
+        flow,
+        &["warning[endless-sampling]: sampling goes round in a circle from state \"i\""],
+    );
+}
+
+#[test]
+fn a_workflow_in_which_nothing_is_gated_can_be_written_down() {
+    let open = Workflow::builder("open")
+        .always_everything()
+        .build()
+        .unwrap();
+    let definition = open.definition();
+    assert!(definition.states.is_empty());
+    assert_eq!(
+        definition.clone().build(None).unwrap().definition(),
+        definition
+    );
+}
+
+/// A sample need not have all that its schema names.
+#[test]
+fn what_a_schema_names_without_a_type_is_not_missing() {
+    let mut catalogue = Catalogue::closed().with(Kind::Tool, "fin");
+    let input = serde_json::json!({"type": "object", "properties": {"any": {}, "n": {"type": "integer"}},
+        "additionalProperties": false});
+    let about = crate::About {
+        input: Some(input),
+        ..crate::About::default()
+    };
+    catalogue.describe(Kind::Tool, "ab", about);
+    let flow = again(|t| t.when("args.any == 1 && args.n > 0"));
+    assert_eq!(flow.build_for(&catalogue).unwrap().warnings(), []);
+}
+
+#[test]
+fn a_timer_that_never_fires_leads_nowhere() {
+    let second = Duration::from_secs(1);
+    let flow = Workflow::builder("late")
+        .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+        .state("b", |s| s.after(second, "c").after(second * 2, "z"))
+        .state("c", |s| s.tool("go", |t| t.success("c")))
+        .state("z", |s| s.terminal());
+    check(
+        flow,
+        &[
+            "warning[idle-timer]: the timer of 2s in state \"b\" never does anything",
+            "error[no-reachable-end]: no end can be reached from the initial state \"a\"",
+            "warning[unreachable-state]: state \"z\" cannot be reached",
+        ],
+    );
+}
+
+#[test]
+fn a_text_fills_in_paths_and_closes_its_braces() {
+    let text = "the text of tool \"ab\" in state \"a\" is wrong";
+    check(
+        again(|t| t.approve("Pay {{args.amount}?").hold()),
+        &[&format!("error[bad-text]: {text}: `{{{{` is never closed")],
+    );
+    check(
+        again(|t| t.approve("Pay {{args.amount * 2}}?").hold()),
+        &[&format!(
+            "error[bad-text]: {text}: `{{{{args.amount * 2}}}}` stands for nothing"
+        )],
+    );
+    check(
+        again(|t| {
+            t.approve("Pay {{ args.items.0.price-in-cents }} {}?")
+                .hold()
+        }),
+        &[],
+    );
+}
+
+#[test]
+fn a_guard_that_can_never_answer_is_pointed_out() {
+    let catalogue = Catalogue::closed()
+        .with(Kind::Tool, "ab")
+        .with(Kind::Tool, "fin");
+    let told = |guard: &str| {
+        let flow = again(|t| t.when(guard)).build_for(&catalogue).unwrap();
+        flow.warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    for guard in ["1 / 0 > 0", "[1][5] == 1", "1 + 1"] {
+        assert_eq!(told(guard).len(), 1, "{guard}");
+    }
+    for guard in ["1 < 2", "args.a / args.b > 0", "args.list[5] == 1"] {
+        assert!(told(guard).is_empty(), "{guard}");
+    }
 }
