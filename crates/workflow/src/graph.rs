@@ -258,6 +258,16 @@ mod tests {
     }
 
     #[test]
+    fn staying_asks_nothing() {
+        let arrows = vec![
+            arrow(0, Some(0), Via::Call),
+            arrow(0, Some(1), Via::Sampling),
+        ];
+        let graph = Graph::new(&[Asks::MayStay, Asks::Nothing], arrows, None);
+        assert_eq!(graph.reach(&[StateId::at(0)]).lived, [true, false]);
+    }
+
+    #[test]
     fn answers_lead_on_only_where_a_call_led() {
         // 0 to 1 by call or by time, and from 1 an answer leads to 2.
         let reach = |via| {
@@ -268,5 +278,6 @@ mod tests {
         };
         assert_eq!(reach(Via::Call), [true, true, true]);
         assert_eq!(reach(Via::Time), [true, true, false]);
+        assert_eq!(reach(Via::Alone), [true, true, false]);
     }
 }

@@ -22,7 +22,7 @@ pub(crate) fn check(workflow: &Workflow, catalogue: &Catalogue) -> Vec<Finding> 
         catalogue,
         memory: Map::new(),
         samples: HashMap::new(),
-        patience: Cell::new(20),
+        patience: Cell::new(8),
         findings: Vec::new(),
     };
     tried.fill_memory();

@@ -67,8 +67,7 @@ fn with_sections<T>(
 ) -> Result<(T, Vec<Finding>), Invalid> {
     let mut findings = Findings::default();
     if text.len() > MAX_BYTES {
-        let bytes = text.len();
-        findings.error(tree::place("", 0, 0), FileProblem::TooLarge { bytes });
+        findings.error(tree::place("", 0, 0), FileProblem::TooLarge);
         return Err(findings.into());
     }
     let text = match str::from_utf8(text) {

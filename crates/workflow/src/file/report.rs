@@ -6,8 +6,8 @@ use crate::{Finding, Invalid, Kind, Problem, Severity, Span};
 /// What can be wrong with a file as a text, before its workflow is judged. All are errors.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileProblem {
-    #[error("the file has {bytes} bytes, more than the {MAX_BYTES} that are read")]
-    TooLarge { bytes: usize },
+    #[error("the file has more than the {MAX_BYTES} bytes that are read")]
+    TooLarge,
     #[error("the file is not UTF-8 text")]
     NotUtf8,
     #[error("the file is empty")]
@@ -125,7 +125,7 @@ impl From<FileProblem> for Problem {
 impl FileProblem {
     fn code(&self) -> &'static str {
         match self {
-            Self::TooLarge { .. } => "too-large",
+            Self::TooLarge => "too-large",
             Self::NotUtf8 => "not-utf8",
             Self::Empty => "empty-file",
             Self::Syntax { .. } => "syntax",
@@ -188,7 +188,7 @@ impl FileProblem {
             Self::GoesWith { .. } => "remove it",
             Self::SamePrefix { .. } => "give one of them another `prefix`",
             Self::BadVariable { .. } => "write `${NAME}`, or `$${` if you mean no variable",
-            Self::TooLarge { .. }
+            Self::TooLarge
             | Self::NotUtf8
             | Self::TooDeep
             | Self::TooMany

@@ -542,6 +542,35 @@ fn answers_of_the_model_lead_on_from_where_a_call_led() {
 }
 
 #[test]
+fn the_model_is_asked_only_while_the_client_waits_and_the_run_goes_on() {
+    let flow = |finish| {
+        Workflow::builder("asks")
+            .settings(Settings {
+                finish,
+                ..Settings::default()
+            })
+            .state("a", |s| {
+                s.initial()
+                    .tool("go", |t| {
+                        t.success("b").cancelled("b").unknown("b").timeout("b")
+                    })
+                    .tool("end", |t| t.success(end("b")))
+            })
+            .state("b", |s| s.sampling(9, |m| m.user("?").success("a")))
+            .build()
+            .unwrap()
+    };
+    let flow = flow(Finish::Stay);
+    let asks = |tool, outcome| {
+        let binding = bound(&flow, flow.initial(), tool);
+        flow.step(&flow.start(0), binding, &End::from(outcome)).asks
+    };
+    assert!(asks("go", Outcome::Success) && asks("go", Outcome::Timeout));
+    assert!(!asks("go", Outcome::Cancelled) && !asks("go", Outcome::Unknown));
+    assert!(!asks("end", Outcome::Success), "it is over");
+}
+
+#[test]
 fn guards_can_be_functions() {
     let flow = Workflow::builder("rust")
         .state("a", |s| {

@@ -567,7 +567,8 @@ fn a_second_guard_does_not_take_the_place_of_the_first() {
 
 #[test]
 fn holding_makes_edges_for_the_unknown_void_wherever_they_are_written() {
-    let flow = again(|t| t.unknown("pit")).state("a", |s| s.tool("ab", |t| t.hold()));
+    let flow = again(|t| t.unknown("pit").error("b"));
+    let flow = flow.state("a", |s| s.tool("ab", |t| t.hold()));
     let flow = flow.build().unwrap();
     let ab = &flow.bindings(flow.initial().state)[0];
     assert_eq!(ab.written_for(Outcome::Unknown), None);

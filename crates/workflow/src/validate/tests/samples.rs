@@ -115,3 +115,24 @@ fn a_guard_that_can_never_answer_is_pointed_out() {
         assert!(told(guard).is_empty(), "{guard}");
     }
 }
+
+/// Each of them takes a while.
+#[test]
+fn guards_that_run_out_of_fuel_are_not_all_tried() {
+    let list = "[1,2,3,4,5,6,7,8,9]";
+    let endless = format!(
+        "{list}.all(a, {list}.all(b, {list}.all(c, {list}.all(d, {list}.all(e, {list}.all(f, e > 0))))))"
+    );
+    let catalogue = (0..30).fold(Catalogue::closed(), |catalogue, n| {
+        catalogue.with(Kind::Tool, format!("t{n}"))
+    });
+    let flow = Workflow::builder("slow").state("a", |mut s| {
+        for n in 0..30 {
+            s = s.tool(format!("t{n}"), |t| {
+                t.when(endless.as_str()).success(end("b"))
+            });
+        }
+        s.initial()
+    });
+    assert_eq!(flow.build_for(&catalogue).unwrap().warnings().len(), 8);
+}
