@@ -4,7 +4,7 @@ use crate::{
     Stop,
     load::{Parsed, Source},
     report,
-    terminal::Look,
+    terminal::output,
 };
 use anyhow::anyhow;
 use interlock::workflow::{Finding, file::File};
@@ -105,8 +105,8 @@ impl Told<'_> {
             self.objects.push(object(&source, &judged, findings));
             return Ok(());
         }
-        let mut stdout = io::stdout().lock();
-        let found = report::findings(&source, findings, Look::of(&stdout));
+        let mut stdout = output();
+        let found = report::findings(&source, findings, stdout.look());
         let whose = match self.arguments.files.len() {
             1 => String::new(),
             _ => format!("{}: ", source.name()),
@@ -143,7 +143,7 @@ impl Told<'_> {
 
     fn end(self) -> Result<(), Stop> {
         if self.arguments.json {
-            let mut stdout = io::stdout().lock();
+            let mut stdout = output();
             writeln!(stdout, "{:#}", json!({ "files": self.objects }))?;
         }
         match (self.unreadable.is_empty(), self.failed) {

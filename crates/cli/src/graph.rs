@@ -2,7 +2,7 @@
 
 use crate::{
     Stop,
-    load::{Source, shown},
+    load::{Source, same_file, shown},
 };
 use anyhow::{Context, anyhow};
 use clap::ValueEnum;
@@ -92,9 +92,7 @@ fn draw(workflow: &Workflow, format: Format, highlight: Option<StateId>) -> Resu
 }
 
 fn write(source: &Source, path: &Path, drawn: &str) -> Result<(), Stop> {
-    let is_source =
-        |of: &Path| Some(std::fs::canonicalize(of).ok()? == source.path.canonicalize().ok()?);
-    if is_source(path) == Some(true) {
+    if same_file(path, &source.path) {
         return Err(Stop::Misused(anyhow!(
             "`{}` is the workflow file itself, and would be lost",
             shown(path)
@@ -109,7 +107,7 @@ fn by_extension(output: Option<&Path>) -> Result<Format, Stop> {
         return Ok(Format::Mermaid);
     };
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("svg") => Ok(Format::Svg),
+        Some("svg" | "SVG") => Ok(Format::Svg),
         Some("mmd" | "mermaid") => Ok(Format::Mermaid),
         Some("dot" | "gv") => Ok(Format::Dot),
         Some("json") => Ok(Format::Xstate),

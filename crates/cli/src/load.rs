@@ -103,6 +103,24 @@ pub(crate) fn shown(path: &Path) -> String {
     name.replace('\n', "\\n").replace('\t', "\\t")
 }
 
+/// Whether both names are of one file that exists.
+pub(crate) fn same_file(one: &Path, other: &Path) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt;
+        let of = |path: &Path| {
+            let about = path.metadata().ok()?;
+            Some((about.dev(), about.ino()))
+        };
+        of(one).is_some() && of(one) == of(other)
+    }
+    #[cfg(not(unix))]
+    {
+        let of = |path: &Path| path.canonicalize().ok();
+        of(one).is_some() && of(one) == of(other)
+    }
+}
+
 /// Puts a server together from a file that has been found to be good.
 pub(crate) fn build(builder: Builder) -> Result<Server, Stop> {
     builder

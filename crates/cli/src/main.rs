@@ -97,7 +97,7 @@ fn main() -> ExitCode {
 
 /// Says what went wrong. Names in it are those of others, so no terminal may obey them.
 fn complain(error: &anyhow::Error) {
-    eprintln!("error: {}", terminal::printable(&format!("{error:#}")));
+    terminal::say(&format!("error: {error:#}"));
 }
 
 fn run(cli: Cli) -> Result<(), Stop> {

@@ -89,8 +89,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
     let file = source.file()?;
     block_on(async {
         tokio::select! {
-            played = play(arguments, &file, source.folder(), script) => played,
+            // A script always has something to do, so it comes second.
+            biased;
             () = interrupted() => Err(Stop::Failed(anyhow!("interrupted"))),
+            played = play(arguments, &file, source.folder(), script) => played,
         }
     })?
 }

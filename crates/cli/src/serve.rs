@@ -62,6 +62,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_ansi(Look::of(&stderr) == Look::Coloured)
+        // Whoever closes standard error wants no log, and loses no server for it.
+        .log_internal_errors(false)
         .with_writer(io::stderr)
         .init();
     for warning in &file.warnings {

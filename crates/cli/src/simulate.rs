@@ -12,7 +12,9 @@ mod tests;
 mod words;
 
 pub(crate) use inventory::Inventory;
-pub(crate) use words::{edge_name, nearest, refusal_name, same, spelt, text_answer};
+pub(crate) use words::{
+    edge_name, nearest, refusal_name, same, shortened, some, spelt, text_answer,
+};
 
 use interlock::workflow::{
     Call, EdgeId, End, Fault, Instance, Kind, Outcome, Pass, Position, Reason, Refused, Role,
@@ -29,6 +31,16 @@ const MOST_QUESTIONS: usize = 100;
 /// take a while.
 const MOST_TIMERS: usize = 10_000;
 
+/// How many timers fire in one run, however it waits.
+const MOST_TIMERS_IN_ALL: usize = 100_000;
+
+/// How many effects one course keeps, and how much their names may hold, in bytes.
+const MOST_EFFECTS: usize = 10_000;
+const MOST_EFFECT_BYTES: usize = 1_000_000;
+
+/// How many different faults one course tells.
+const MOST_FAULTS: usize = 20;
+
 /// What the client's model answers if nobody says what.
 pub(crate) const PLAIN_ANSWER: &str = "(dry) answer";
 
@@ -43,6 +55,8 @@ pub(crate) struct Simulator<'w> {
     asking: bool,
     /// How often it was asked since the call began.
     questions: usize,
+    /// How many timers have fired.
+    fired: usize,
     seen: Seen,
 }
 
@@ -157,10 +171,21 @@ pub(crate) struct Course {
     pub(crate) moves: Vec<Move>,
     /// What the server would do, by name and in this order.
     pub(crate) effects: Vec<String>,
-    /// What is remembered anew.
-    pub(crate) remembered: Vec<(String, Value)>,
-    /// What could not be worked out, in words.
+    effect_bytes: usize,
+    /// What is remembered anew, each key as it was last.
+    pub(crate) remembered: Map<String, Value>,
+    /// What could not be worked out, in words; each once.
     pub(crate) faults: Vec<String>,
+    /// Why it was stopped before its end, if it was.
+    pub(crate) cut: Option<String>,
+}
+
+/// Time that passes.
+pub(crate) struct Wait {
+    until: u64,
+    /// How many timers may still fire in it.
+    left: usize,
+    pub(crate) course: Course,
 }
 
 /// One step of a course.
@@ -178,6 +203,29 @@ impl Course {
     pub(crate) fn ended(&self) -> Option<StateId> {
         let mut ends = self.moves.iter().filter(|step| step.terminal);
         ends.next_back().map(|step| step.to)
+    }
+
+    fn remember(&mut self, step: &Step<'_>) {
+        for (key, value) in &step.set {
+            match value {
+                Some(value) => self.remembered.insert((*key).to_owned(), value.clone()),
+                None => self.remembered.remove(*key),
+            };
+        }
+    }
+
+    /// Keeps effects, as long as there is room for them.
+    fn keep(&mut self, effects: &[String]) {
+        for effect in effects {
+            let bytes = self.effect_bytes.saturating_add(effect.len());
+            if self.effects.len() == MOST_EFFECTS || bytes > MOST_EFFECT_BYTES {
+                let why = "more effects are set off than can be kept";
+                self.cut.get_or_insert_with(|| why.to_owned());
+                return;
+            }
+            self.effect_bytes = bytes;
+            self.effects.push(effect.clone());
+        }
     }
 }
 
@@ -208,6 +256,7 @@ impl<'w> Simulator<'w> {
             now: 0,
             asking: false,
             questions: 0,
+            fired: 0,
             seen: Seen {
                 states,
                 ..Seen::default()
@@ -321,7 +370,7 @@ impl<'w> Simulator<'w> {
         }
         if self.asking && self.questions == MOST_QUESTIONS {
             self.asking = false;
-            course.faults.push(format!(
+            course.cut = Some(format!(
                 "the client's model was asked {MOST_QUESTIONS} times in one call, and is not asked again"
             ));
         }
@@ -383,10 +432,9 @@ impl<'w> Simulator<'w> {
 
     /// Lets time pass. Timers that fall due in it fire one after the other, each at its time.
     pub(crate) fn wait(&mut self, time: Duration) -> Course {
-        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut course = self.course();
-        self.pass(self.now.saturating_add(time), &mut course);
-        course
+        let mut wait = self.begin_wait(time);
+        while self.fire(&mut wait) {}
+        wait.course
     }
 
     /// An operator says how the call ended that nobody knew the end of. Nothing if no call is.
@@ -397,26 +445,50 @@ impl<'w> Simulator<'w> {
         self.take(&step, &mut course);
         // Nobody is there whose model could answer.
         self.asking = false;
-        self.pass(self.now, &mut course);
-        Some(course)
+        let mut wait = self.wait_until(self.now, course);
+        while self.fire(&mut wait) {}
+        Some(wait.course)
     }
 
-    fn pass(&mut self, until: u64, course: &mut Course) {
-        let workflow = self.workflow;
-        for _ in 0..MOST_TIMERS {
-            let due = self.instance.due().filter(|due| *due <= until);
-            let at = due.map(|due| due.max(self.now));
-            let step = at.and_then(|at| Some((at, workflow.expire(&self.instance, at)?)));
-            let Some((at, step)) = step else {
-                self.now = until;
-                return;
-            };
-            self.now = at;
-            self.take(&step, course);
+    /// Begins to let time pass; nothing has happened yet.
+    pub(crate) fn begin_wait(&self, time: Duration) -> Wait {
+        let time = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        self.wait_until(self.now.saturating_add(time), self.course())
+    }
+
+    fn wait_until(&self, until: u64, course: Course) -> Wait {
+        Wait {
+            until,
+            left: MOST_TIMERS,
+            course,
         }
-        course.faults.push(format!(
-            "{MOST_TIMERS} timers fired in one wait, and no more will"
-        ));
+    }
+
+    /// Fires the next timer that falls due, if one does; otherwise the wait is over.
+    pub(crate) fn fire(&mut self, wait: &mut Wait) -> bool {
+        let workflow = self.workflow;
+        let due = self.instance.due().filter(|due| *due <= wait.until);
+        let at = due.map(|due| due.max(self.now));
+        let step = at.and_then(|at| Some((at, workflow.expire(&self.instance, at)?)));
+        let Some((at, step)) = step else {
+            self.now = wait.until;
+            return false;
+        };
+        let why = match (wait.left, self.fired) {
+            (0, _) => format!("{MOST_TIMERS} timers fired in one wait, and no more will"),
+            (_, MOST_TIMERS_IN_ALL) => {
+                format!("{MOST_TIMERS_IN_ALL} timers have fired, and no more will")
+            }
+            (_, _) => {
+                wait.left -= 1;
+                self.fired += 1;
+                self.now = at;
+                self.take(&step, &mut wait.course);
+                return true;
+            }
+        };
+        wait.course.cut = Some(why);
+        false
     }
 
     fn course(&self) -> Course {
@@ -426,8 +498,10 @@ impl<'w> Simulator<'w> {
             after: before,
             moves: Vec::new(),
             effects: Vec::new(),
-            remembered: Vec::new(),
+            effect_bytes: 0,
+            remembered: Map::new(),
             faults: Vec::new(),
+            cut: None,
         }
     }
 
@@ -443,13 +517,17 @@ impl<'w> Simulator<'w> {
             to: step.to,
             terminal: step.terminal,
         });
-        course.effects.extend_from_slice(step.effects);
-        let remembered = step.set.iter();
-        let remembered =
-            remembered.filter_map(|(key, value)| Some(((*key).to_owned(), value.clone()?)));
-        course.remembered.extend(remembered);
-        let faults = step.faults.iter().map(|fault| self.fault(fault));
-        course.faults.extend(faults);
+        course.keep(step.effects);
+        course.remember(step);
+        for fault in &step.faults {
+            if course.faults.len() == MOST_FAULTS {
+                break;
+            }
+            let fault = self.fault(fault);
+            if !course.faults.contains(&fault) {
+                course.faults.push(fault);
+            }
+        }
     }
 
     fn fault(&self, fault: &Fault) -> String {
@@ -494,10 +572,14 @@ impl<'w> Simulator<'w> {
         self.instance.held().map(|held| held.artifact.to_string())
     }
 
-    /// In what time the instance goes on by itself.
-    pub(crate) fn due(&self) -> Option<Duration> {
+    /// In what time the instance goes on by itself, and to which state as things are. One that is
+    /// held does not.
+    pub(crate) fn timer(&self) -> Option<(Duration, &'w str)> {
+        let workflow = self.workflow;
         let due = self.instance.due()?;
-        Some(Duration::from_millis(due.saturating_sub(self.now)))
+        let step = workflow.expire(&self.instance, due)?;
+        let time = Duration::from_millis(due.saturating_sub(self.now));
+        Some((time, workflow.state_name(step.to)))
     }
 
     /// What is callable here, guards or not.
@@ -548,20 +630,20 @@ const fn wrong_arguments(kind: Kind) -> u16 {
 }
 
 fn refusal(refused: &Refused<'_>) -> Refusal {
-    let kind = refused.wanted().kind;
-    let allowed: Vec<_> = refused.allowed(kind).map(str::to_owned).collect();
+    let (code, why) = (refused.code(), words::why(refused));
     // A way to where the call already is would teach nothing.
     let path = match refused.reason() {
         Reason::NotInState => refused.path(),
-        Reason::Finished
-        | Reason::Held { .. }
-        | Reason::TooManyVisits { .. }
-        | Reason::Guard { .. } => None,
+        Reason::Finished | Reason::Held { .. } | Reason::TooManyVisits { .. } => None,
+        // The call itself is allowed, only not so.
+        Reason::Guard { .. } => return Refusal::plain(code, why),
     };
-    let path: Option<Vec<_>> = path.map(|path| path.iter().map(words::hop).collect());
+    let kind = refused.wanted().kind;
+    let allowed = refused.allowed(kind).map(str::to_owned).collect();
+    let path = path.map(|path| path.iter().map(words::hop).collect());
     Refusal {
-        code: refused.code(),
-        why: words::why(refused),
+        code,
+        why,
         instead: Some(Instead {
             kind,
             allowed,

@@ -8,10 +8,10 @@ mod scenario;
 
 use crate::{
     Stop,
-    load::{Source, shown},
+    load::{Source, same_file, shown},
     report::plural,
     simulate::{Inventory, Seen},
-    terminal::{Look, printable},
+    terminal::{Look, Output, output, printable},
 };
 use anyhow::{Context, anyhow};
 use clap::builder::styling::{AnsiColor, Style};
@@ -93,6 +93,9 @@ Examples:
   interlock test flow.yaml refunds.yaml --no-generated
   interlock test flow.yaml --min-coverage 80 --junit results.xml";
 
+/// How many mistakes in scenario files are told.
+const MOST_MISTAKES: usize = 100;
+
 /// What was played from one file, or generated.
 struct Suite {
     name: String,
@@ -119,10 +122,12 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         false => arguments.scenarios.clone(),
     };
     if files.is_empty() && arguments.no_generated {
-        return Err(Stop::Misused(anyhow!(
-            "there is nothing to play: no scenario file lies beside `{}`, so name one",
-            shown(&arguments.file)
-        )));
+        return Err(nothing_to_play(
+            "no scenario file lies beside the workflow file, so name one",
+        ));
+    }
+    if let Some(out) = &arguments.junit {
+        spare(out, [&arguments.file].into_iter().chain(&files))?;
     }
     let stories = read_all(&files, workflow, &inventory)?;
 
@@ -145,44 +150,90 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         cut_short = is_cut;
     }
 
-    if let Some(path) = &arguments.junit {
-        std::fs::write(path, junit::write(&suites))
-            .with_context(|| format!("cannot write `{}`", path.display()))?;
+    if suites.iter().all(|suite| suite.cases.is_empty()) {
+        return Err(nothing_to_play("there are no scenarios and no paths"));
     }
-    let mut out = io::stdout().lock();
-    tell(&mut out, &suites)?;
     let of = |seen| Coverage { workflow, seen };
-    if !files.is_empty() || arguments.min_coverage.is_some() {
-        tell_coverage(&mut out, "by scenarios", "not taken", &of(&by_scenarios))?;
+    let played = Played {
+        by_scenarios: (!files.is_empty() || arguments.min_coverage.is_some())
+            .then(|| of(&by_scenarios)),
+        by_all: (!arguments.no_generated).then(|| of(&by_all)),
+        cut_short,
+        too_low: arguments
+            .min_coverage
+            .filter(|least| !of(&by_scenarios).reaches(*least)),
+        suites,
+    };
+    let told = played.tell(&mut output());
+    // After what there is to say, so that nothing is lost if it cannot be written.
+    if let Some(path) = &arguments.junit {
+        std::fs::write(path, junit::write(&played.suites))
+            .with_context(|| format!("cannot write `{}`", shown(path)))?;
     }
-    if !arguments.no_generated {
-        let missing = if cut_short {
-            "not taken"
-        } else {
-            "out of reach"
-        };
-        tell_coverage(&mut out, "with generated paths", missing, &of(&by_all))?;
-    }
-    if cut_short {
-        writeln!(
-            out,
-            "the workflow is too large for all its paths to be found"
-        )?;
-    }
-    let failed: usize = suites.iter().map(Suite::failures).sum();
-    let low = arguments
-        .min_coverage
-        .filter(|least| !of(&by_scenarios).reaches(*least));
-    if let Some(least) = low {
-        let reached = of(&by_scenarios).percent();
-        writeln!(
-            out,
-            "FAILED: scenarios take {reached} of the transitions, and must take {least}"
-        )?;
-    }
-    match failed == 0 && low.is_none() {
+    told?;
+    match played.is_good() {
         true => Ok(()),
         false => Err(Stop::Told),
+    }
+}
+
+fn nothing_to_play(why: &str) -> Stop {
+    Stop::Misused(anyhow!("there is nothing to play: {why}"))
+}
+
+/// Everything that came of it.
+struct Played<'a> {
+    suites: Vec<Suite>,
+    by_scenarios: Option<Coverage<'a>>,
+    by_all: Option<Coverage<'a>>,
+    /// There are more paths than were looked for.
+    cut_short: bool,
+    /// What the scenarios should have taken and did not.
+    too_low: Option<Percent>,
+}
+
+impl Played<'_> {
+    fn is_good(&self) -> bool {
+        self.too_low.is_none() && self.suites.iter().all(|suite| suite.failures() == 0)
+    }
+
+    fn tell(&self, out: &mut Output) -> io::Result<()> {
+        tell(out, &self.suites)?;
+        if let Some(coverage) = &self.by_scenarios {
+            tell_coverage(out, "by scenarios", "not taken", coverage)?;
+        }
+        if let Some(coverage) = &self.by_all {
+            let missing = match self.cut_short {
+                true => "not taken",
+                false => "out of reach",
+            };
+            tell_coverage(out, "with generated paths", missing, coverage)?;
+        }
+        if self.cut_short {
+            writeln!(
+                out,
+                "the workflow is too large for all its paths to be found"
+            )?;
+        }
+        if let (Some(least), Some(coverage)) = (self.too_low, &self.by_scenarios) {
+            let reached = coverage.percent();
+            writeln!(
+                out,
+                "FAILED: scenarios take {reached} of the transitions, and must take {least}"
+            )?;
+        }
+        out.flush()
+    }
+}
+
+/// Refuses to write over something that was read.
+fn spare<'a>(out: &Path, mut read: impl Iterator<Item = &'a PathBuf>) -> Result<(), Stop> {
+    match read.find(|path| same_file(out, path)) {
+        None => Ok(()),
+        Some(path) => Err(Stop::Misused(anyhow!(
+            "the results would be written over `{}`: name another file for --junit",
+            shown(path)
+        ))),
     }
 }
 
@@ -227,7 +278,11 @@ fn scenario_files(
         let word = stem.and_then(|stem| stem.rsplit_once('.'));
         word.is_some_and(|(_, word)| words.contains(&word)) && named(name)
     });
-    fitting.map(|name| folder.join(name)).collect()
+    let paths = fitting.map(|name| folder.join(name));
+    // Reading from a pipe that nobody named would wait for ever. What cannot be looked at is
+    // told when it is read.
+    let is_file = |path: &PathBuf| std::fs::metadata(path).map_or(true, |it| it.is_file());
+    paths.filter(is_file).collect()
 }
 
 /// Reads all scenario files; what is wrong with any of them is said before anything is played.
@@ -237,26 +292,32 @@ fn read_all(
     inventory: &Inventory<'_>,
 ) -> Result<Vec<(PathBuf, Vec<Scenario>)>, Stop> {
     let mut stories = Vec::new();
-    let mut wrong = Vec::new();
+    let (mut wrong, mut more) = (Vec::new(), 0);
     for path in files {
         let text = read_bounded(path)
-            .with_context(|| format!("cannot read `{}`", path.display()))
+            .with_context(|| format!("cannot read `{}`", shown(path)))
             .map_err(Stop::Misused)?;
         match scenario::read(&text, workflow, inventory) {
             Ok(scenarios) => stories.push((path.clone(), scenarios)),
             Err(mistakes) => {
                 let file = shown(path);
-                wrong.extend(mistakes.iter().map(|mistake| mistake.told(&file)));
+                let room = MOST_MISTAKES.saturating_sub(wrong.len());
+                let told = mistakes.iter().take(room);
+                wrong.extend(told.map(|mistake| mistake.told(&file)));
+                more += mistakes.len().saturating_sub(room);
             }
         }
     }
-    match wrong.is_empty() {
-        true => Ok(stories),
-        false => Err(Stop::Misused(anyhow!(
-            "the scenarios cannot be played\n{}",
-            printable(&wrong.join("\n"))
-        ))),
+    if wrong.is_empty() {
+        return Ok(stories);
     }
+    if more > 0 {
+        wrong.push(format!("and {more} more"));
+    }
+    Err(Stop::Misused(anyhow!(
+        "the scenarios cannot be played\n{}",
+        printable(&wrong.join("\n"))
+    )))
 }
 
 fn read_bounded(path: &Path) -> io::Result<String> {
@@ -270,8 +331,8 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 }
 
 /// One line for each scenario and path, under the name of where it comes from.
-fn tell(out: &mut (impl Write + io::IsTerminal), suites: &[Suite]) -> io::Result<()> {
-    let coloured = Look::of(out) == Look::Coloured;
+fn tell(out: &mut Output, suites: &[Suite]) -> io::Result<()> {
+    let coloured = out.look() == Look::Coloured;
     let style = |color: AnsiColor| match coloured {
         true => color.on_default(),
         false => Style::new(),
@@ -285,6 +346,9 @@ fn tell(out: &mut (impl Write + io::IsTerminal), suites: &[Suite]) -> io::Result
             match &case.failure {
                 None => writeln!(out, "  {good}ok{good:#}      {name}")?,
                 Some(why) => writeln!(out, "  {bad}FAILED{bad:#}  {name}: {}", one_line(why))?,
+            }
+            for note in &case.notes {
+                writeln!(out, "          note: {}", one_line(note))?;
             }
         }
     }

@@ -7,9 +7,9 @@ use super::{
 };
 use crate::simulate::{
     Consent, Course, Inventory, PLAIN_ANSWER, Question, Refusal, Reply, Simulator, Verdict,
-    refusal_name, spelt, text_answer,
+    refusal_name, shortened, some, spelt, text_answer,
 };
-use interlock::workflow::{Call, Cause, Kind, Outcome, Role, Visibility, Workflow};
+use interlock::workflow::{Call, Kind, Outcome, Role, Visibility, Workflow};
 use serde_json::{Value, json};
 use std::collections::VecDeque;
 
@@ -23,6 +23,8 @@ pub(crate) struct Dry<'f> {
     /// Who is asked what was not said. Nobody, in a script: then all goes well.
     keyboard: Option<Keyboard>,
     items: Vec<Item>,
+    /// Why the last step was stopped before its end, if it was.
+    cut: Option<String>,
 }
 
 /// Whether the file has a workflow at all.
@@ -82,6 +84,7 @@ impl<'f> Dry<'f> {
             next: Next::default(),
             keyboard,
             items: Vec::new(),
+            cut: None,
         };
         dry.refresh();
         dry
@@ -121,22 +124,19 @@ impl<'f> Dry<'f> {
         facts.extend(self.timer());
         facts.extend(self.held());
         if !self.simulator.memory().is_empty() {
-            facts.push(self.memory());
+            facts.push(shortened(&self.memory()));
         }
         facts
     }
 
+    /// Why the last step was stopped before its end, if it was.
+    pub(crate) fn cut(&self) -> Option<&str> {
+        self.cut.as_deref()
+    }
+
     fn timer(&self) -> Option<String> {
-        let workflow = self.simulator.workflow();
-        let due = self.simulator.due()?;
-        let state = workflow.state_id(self.simulator.state())?;
-        let soonest = workflow.state(state).timers().first()?.after();
-        let edges = workflow.edges_from(state);
-        let to: Vec<_> = edges
-            .filter(|(_, edge)| edge.cause == Cause::Time { after: soonest })
-            .map(|(_, edge)| workflow.state_name(edge.to))
-            .collect();
-        Some(format!("timer: in {} -> {}", spelt(due), to.join(" or ")))
+        let (time, to) = self.simulator.timer()?;
+        Some(format!("timer: in {} -> {to}", spelt(time)))
     }
 
     fn held(&self) -> Option<String> {
@@ -158,12 +158,18 @@ impl<'f> Dry<'f> {
     }
 
     pub(crate) async fn perform(&mut self, action: &Action) -> Told {
+        self.cut = None;
         let (kind, name, args) = match action {
             Action::Call(name, args) => (Kind::Tool, name, Value::Object(args.clone())),
             Action::Read(uri) => (Kind::Resource, uri, json!({})),
             Action::Get(name, args) => (Kind::Prompt, name, Value::Object(args.clone())),
             Action::Wait(time) => {
-                let course = self.simulator.wait(*time);
+                let mut wait = self.simulator.begin_wait(*time);
+                while self.simulator.fire(&mut wait) {
+                    // Whoever wants it to end must be heard.
+                    tokio::task::yield_now().await;
+                }
+                let course = wait.course;
                 let mut told = self.moved(plain(End::Ok, "time passes"), &course);
                 if course.before == course.after {
                     told.notes.extend(self.timer());
@@ -237,12 +243,17 @@ impl<'f> Dry<'f> {
         if let Some(end) = course.ended() {
             notes.push(format!("ended: in state {}", workflow.state_name(end)));
         }
-        let remembered = course.remembered.iter();
-        notes.extend(remembered.map(|(key, value)| format!("remembered: {key} = {value}")));
+        let remembered = course.remembered.iter().map(|(key, value)| {
+            let value = shortened(&value.to_string());
+            format!("remembered: {key} = {value}")
+        });
+        notes.extend(remembered);
         if !course.effects.is_empty() {
-            notes.push(format!("effects: {}", course.effects.join(", ")));
+            notes.push(format!("effects: {}", some(&course.effects).join(", ")));
         }
-        notes.extend(course.faults.iter().map(|fault| format!("fault: {fault}")));
+        self.cut.clone_from(&course.cut);
+        let faults = course.faults.iter().chain(&course.cut);
+        notes.extend(faults.map(|fault| format!("fault: {fault}")));
         notes.extend(self.held());
         if from != to {
             notes.extend(self.timer());
@@ -317,12 +328,14 @@ impl<'f> Dry<'f> {
             "{} would run; it ends in success, error, timeout, cancelled or unknown [success]: ",
             call.name
         );
+        let mut asked = question.clone();
         loop {
-            let Some(typed) = keyboard.ask(&question).await else {
+            let Some(typed) = keyboard.ask(&asked).await else {
                 return (Outcome::Error, None);
             };
-            if let Some(ending) = ending(typed.trim()) {
-                return ending;
+            match ending(typed.trim()) {
+                Ok(ending) => return ending,
+                Err(why) => asked = format!("{why}\n{question}"),
             }
         }
     }
@@ -335,15 +348,19 @@ impl<'f> Dry<'f> {
             (None, Some(keyboard)) => keyboard.clone(),
         };
         let question = format!("{question} (yes, no or later) [yes]: ");
+        let mut asked = question.clone();
         loop {
-            match keyboard.ask(&question).await.as_deref().map(str::trim) {
+            match keyboard.ask(&asked).await.as_deref().map(str::trim) {
                 None => return Consent::Later,
                 Some("") => return Consent::Yes,
-                Some(typed) => {
-                    if let Some(consent) = consent_named(typed) {
-                        return consent;
+                Some(typed) => match consent_named(typed) {
+                    Some(consent) => return consent,
+                    None => {
+                        let typed = shortened(typed);
+                        asked =
+                            format!("`{typed}` is no answer: type yes, no or later\n{question}");
                     }
-                }
+                },
             }
         }
     }
@@ -379,16 +396,24 @@ impl<'f> Dry<'f> {
 }
 
 /// `success`, or `success {"content": []}`.
-fn ending(typed: &str) -> Option<(Outcome, Option<Value>)> {
+fn ending(typed: &str) -> Result<(Outcome, Option<Value>), String> {
     if typed.is_empty() {
-        return Some((Outcome::Success, None));
+        return Ok((Outcome::Success, None));
     }
     let (word, json) = split(typed);
+    let outcome = outcome_named(word).ok_or_else(|| {
+        format!(
+            "`{}` is no outcome: type success, error, timeout, cancelled or unknown",
+            shortened(word)
+        )
+    })?;
     let result = match json {
         "" => None,
-        json => Some(serde_json::from_str(json).ok()?),
+        json => Some(serde_json::from_str(json).map_err(|error| {
+            format!("what stands behind `{word}` is the result and must be JSON, but {error}")
+        })?),
     };
-    Some((outcome_named(word)?, result))
+    Ok((outcome, result))
 }
 
 fn plain(end: End, text: &str) -> Told {
@@ -441,14 +466,14 @@ mod tests {
 
     #[test]
     fn an_ending_is_an_outcome_and_what_it_comes_to() {
-        assert_eq!(ending(""), Some((Outcome::Success, None)));
-        assert_eq!(ending("err"), Some((Outcome::Error, None)));
+        assert_eq!(ending(""), Ok((Outcome::Success, None)));
+        assert_eq!(ending("err"), Ok((Outcome::Error, None)));
         assert_eq!(
             ending("success {\"a\": 1}"),
-            Some((Outcome::Success, Some(json!({"a": 1}))))
+            Ok((Outcome::Success, Some(json!({"a": 1}))))
         );
-        assert_eq!(ending("success {"), None);
-        assert_eq!(ending("perhaps"), None);
+        assert!(ending("success {").unwrap_err().contains("must be JSON"));
+        assert!(ending("perhaps").unwrap_err().contains("type success"));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::{
     session::{Action, Argument, Item, Session},
     show,
 };
-use crate::{Stop, terminal::printable};
+use crate::{Stop, simulate::shortened, terminal::printable};
 use interlock::workflow::{Kind, file::File};
 use serde_json::{Map, Value};
 use std::{
@@ -14,7 +14,7 @@ use std::{
     sync::Arc,
 };
 use tokio::{
-    io::{AsyncBufReadExt, BufReader, Lines, Stdin},
+    io::{AsyncBufRead, AsyncBufReadExt, BufReader, Stdin},
     sync::Mutex,
 };
 
@@ -34,17 +34,66 @@ const DRY_HELP: &str = "  wait 30m           let time pass; timers fire
 
 /// Who types. Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct Keyboard(Arc<Mutex<Option<Lines<BufReader<Stdin>>>>>);
+pub(crate) struct Keyboard(Arc<Mutex<Option<BufReader<Stdin>>>>);
+
+/// Longer lines are not taken.
+const LONGEST_LINE: usize = 1_000_000;
 
 impl Keyboard {
     /// Asks for a line; `None` at the end of input.
     pub(crate) async fn ask(&self, question: &str) -> Option<String> {
+        let mut input = self.0.lock().await;
+        let input = input.get_or_insert_with(|| BufReader::new(tokio::io::stdin()));
         let mut out = io::stdout();
-        let asked = write!(out, "{}", printable(question)).and_then(|()| out.flush());
-        let mut lines = self.0.lock().await;
-        let lines = lines.get_or_insert_with(|| BufReader::new(tokio::io::stdin()).lines());
-        asked.ok()?;
-        lines.next_line().await.ok().flatten()
+        loop {
+            // Whoever wants it to end must be heard, even if there is much to read.
+            tokio::task::yield_now().await;
+            write!(out, "{}", printable(question)).ok()?;
+            out.flush().ok()?;
+            match line(input).await.ok()? {
+                Line::Typed(line) => return Some(line),
+                Line::TooLong => {
+                    writeln!(out, "  the line is longer than 1 MB, and was not read").ok()?;
+                }
+                Line::End => return None,
+            }
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug, PartialEq, Eq)]
+enum Line {
+    Typed(String),
+    TooLong,
+    End,
+}
+
+/// Reads a line to its end, be it too long or not. What is no text is taken for what it looks
+/// like.
+async fn line(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Line> {
+    let mut line = Vec::new();
+    let mut length = 0_usize;
+    loop {
+        let bytes = input.fill_buf().await?;
+        if bytes.is_empty() && length == 0 {
+            return Ok(Line::End);
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n');
+        let part = &bytes[..end.unwrap_or(bytes.len())];
+        length = length.saturating_add(part.len());
+        if length <= LONGEST_LINE {
+            line.extend_from_slice(part);
+        }
+        let is_last = end.is_some() || bytes.is_empty();
+        let used = part.len() + usize::from(end.is_some());
+        input.consume(used);
+        if is_last {
+            return Ok(match length <= LONGEST_LINE {
+                true => Line::Typed(String::from_utf8_lossy(&line).into_owned()),
+                false => Line::TooLong,
+            });
+        }
     }
 }
 
@@ -167,6 +216,13 @@ fn understand(line: &str, items: &[Item], mode: Mode) -> Typed {
             Ok(None) => {}
             Err(why) => return Typed::Wrong(why),
         }
+    }
+    let is_known = name.parse::<usize>().is_ok() || items.iter().any(|item| item.name == name);
+    if !is_known && !json.is_empty() && !json.starts_with('{') {
+        return Typed::Wrong(format!(
+            "there is no command `{}`, and nothing listed is called so: type help, or list",
+            shortened(name)
+        ));
     }
     let item = match find(name, items) {
         Ok(item) => item,
@@ -317,6 +373,45 @@ mod tests {
         }
         let wrong = understand("1 {", &items, Mode::Served);
         assert!(matches!(wrong, Typed::Wrong(_)));
+    }
+
+    #[test]
+    fn words_that_are_no_command_are_not_taken_for_arguments() {
+        let items = [item(Kind::Tool, "refund", &["order"])];
+        for line in ["expect state x", "list of things"] {
+            let Typed::Wrong(why) = understand(line, &items, Mode::Dry) else {
+                panic!("{line}");
+            };
+            assert!(why.contains("there is no command"), "{why}");
+        }
+        let Typed::Wrong(why) = understand("refund A-1", &items, Mode::Dry) else {
+            panic!("it has no object");
+        };
+        assert!(why.contains("not an object"), "{why}");
+    }
+
+    #[tokio::test]
+    async fn lines_are_bounded_and_need_not_be_text() {
+        let mut input = b"a\xffb\r\n\n".to_vec();
+        input.extend(vec![b'x'; LONGEST_LINE]);
+        input.push(b'\n');
+        input.extend(vec![b'y'; LONGEST_LINE + 1]);
+        input.extend(b"\nlast");
+        let mut input = BufReader::new(&input[..]);
+        let mut lines = Vec::new();
+        for _ in 0..6 {
+            lines.push(line(&mut input).await.unwrap());
+        }
+        let typed = |text: &str| Line::Typed(text.to_owned());
+        let expected = [
+            typed("a\u{fffd}b\r"),
+            typed(""),
+            typed(&"x".repeat(LONGEST_LINE)),
+            Line::TooLong,
+            typed("last"),
+            Line::End,
+        ];
+        assert!(lines == expected);
     }
 
     #[test]

@@ -10,8 +10,8 @@ use crate::{
     Stop,
     load::shown,
     report::plural,
-    simulate::{same, text_answer},
-    terminal::printable,
+    simulate::{same, shortened, text_answer},
+    terminal::{output, printable, say},
 };
 use anyhow::{Context, anyhow};
 use interlock::workflow::{Kind, Outcome, file::parse_duration};
@@ -68,6 +68,9 @@ pub(crate) enum Ended {
 /// Longer scripts are refused.
 const MOST_BYTES: u64 = 16 * 1024 * 1024;
 
+/// How many mistakes or failures are told.
+const MOST_TOLD: usize = 100;
+
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let file = std::fs::File::open(path)?;
@@ -83,18 +86,25 @@ impl Script {
     /// Reads a script; what is wrong with it is said before anything is played.
     pub(crate) fn read(path: &Path) -> Result<Self, Stop> {
         let text = read_bounded(path)
-            .with_context(|| format!("cannot read `{}`", path.display()))
+            .with_context(|| format!("cannot read `{}`", shown(path)))
             .map_err(Stop::Misused)?;
         let mut lines = Vec::new();
-        let mut faults = Vec::new();
+        let (mut faults, mut more) = (Vec::new(), 0);
         for (at, written) in text.lines().enumerate() {
             match parse(written) {
                 Ok(meaning) => lines.push(Line {
                     written: written.trim().to_owned(),
                     meaning,
                 }),
-                Err(why) => faults.push(format!("{}:{}: {why}", shown(path), at + 1)),
+                Err(_) if faults.len() == MOST_TOLD => more += 1,
+                Err(why) => {
+                    let why = shortened(&why);
+                    faults.push(format!("{}:{}: {why}", shown(path), at + 1));
+                }
             }
+        }
+        if more > 0 {
+            faults.push(format!("and {more} more"));
         }
         if !faults.is_empty() {
             let faults = faults.join("\n");
@@ -136,14 +146,19 @@ impl Meaning {
 
 /// Plays a script to its end and prints what happens.
 pub(crate) async fn play(script: Script, mut session: Session<'_>) -> Result<(), Stop> {
-    let mut out = io::stdout();
+    let mut out = output();
     let mut last = None;
-    let (mut met, mut failed) = (0, Vec::new());
+    let mut score = Score::default();
+    let name = shown(&script.path);
     writeln!(out, "{}", show::place(&session))?;
     for (at, line) in script.lines.iter().enumerate() {
+        // Whoever wants it to end must be heard between two lines.
+        tokio::task::yield_now().await;
+        let written = printable(&line.written);
+        let place = || format!("{name}:{}", at + 1);
         match &line.meaning {
             Meaning::Nothing => {
-                writeln!(out, "{}", line.written)?;
+                writeln!(out, "{written}")?;
                 continue;
             }
             Meaning::Do(_)
@@ -151,7 +166,7 @@ pub(crate) async fn play(script: Script, mut session: Session<'_>) -> Result<(),
             | Meaning::State
             | Meaning::Memory
             | Meaning::Prepare(_)
-            | Meaning::Expect(_) => writeln!(out, "> {}", line.written)?,
+            | Meaning::Expect(_) => writeln!(out, "> {written}")?,
         }
         match &line.meaning {
             Meaning::Nothing => {}
@@ -159,6 +174,9 @@ pub(crate) async fn play(script: Script, mut session: Session<'_>) -> Result<(),
                 let told = session.perform(action).await?;
                 writeln!(out, "{}", show::told(&told))?;
                 last = Some(told);
+                if let Some(why) = session.dry().and_then(|dry| dry.cut()) {
+                    score.fail(format!("{}: {why}", place()));
+                }
             }
             Meaning::List => writeln!(out, "{}", show::menu(session.items()))?,
             Meaning::State => writeln!(out, "{}", show::standing(&session))?,
@@ -173,24 +191,50 @@ pub(crate) async fn play(script: Script, mut session: Session<'_>) -> Result<(),
                 }
             }
             Meaning::Expect(expectation) => match judge(expectation, &mut session, last.as_ref()) {
-                Ok(()) => met += 1,
+                Ok(()) => score.met += 1,
                 Err(why) => {
-                    let why = printable(&why);
-                    writeln!(out, "  FAILED: {why}")?;
-                    failed.push(format!("{}:{}: {why}", shown(&script.path), at + 1));
+                    writeln!(out, "  FAILED: {}", printable(&why))?;
+                    score.unmet += 1;
+                    score.fail(format!("{}: {why}", place()));
                 }
             },
         }
     }
-    let of = plural(met + failed.len(), "expectation");
-    writeln!(out, "{met} of {of} met")?;
-    if failed.is_empty() {
-        return Ok(());
+    let of = plural(score.met + score.unmet, "expectation");
+    writeln!(out, "{} of {of} met", score.met)?;
+    score.tell()
+}
+
+/// How many expectations were met, and what went wrong.
+#[derive(Default)]
+struct Score {
+    met: usize,
+    unmet: usize,
+    failures: Vec<String>,
+    /// How many failures are only counted.
+    more: usize,
+}
+
+impl Score {
+    fn fail(&mut self, failure: String) {
+        match self.failures.len() < MOST_TOLD {
+            true => self.failures.push(failure),
+            false => self.more += 1,
+        }
     }
-    for failure in failed {
-        eprintln!("{failure}");
+
+    fn tell(self) -> Result<(), Stop> {
+        if self.failures.is_empty() {
+            return Ok(());
+        }
+        for failure in &self.failures {
+            say(failure);
+        }
+        if self.more > 0 {
+            say(&format!("and {} more", self.more));
+        }
+        Err(Stop::Told)
     }
-    Err(Stop::Told)
 }
 
 /// Whether things are as expected, and how they are if not.
@@ -234,7 +278,11 @@ fn judge(
                 .unwrap_or(&Value::Null)
             {
                 found if same(found, expected) => Ok(()),
-                found => Err(format!("expected ctx {key} {expected}, but it is {found}")),
+                found => Err(format!(
+                    "expected ctx {key} {}, but it is {}",
+                    shortened(&expected.to_string()),
+                    shortened(&found.to_string())
+                )),
             }
         }
         Expectation::Last(expected) => match last {
@@ -245,14 +293,14 @@ fn judge(
 }
 
 fn judge_last(expected: &Ended, told: &Told) -> Result<(), String> {
-    let (held, expected) = match expected {
+    let (held, wanted) = match expected {
         Ended::Refused(expected) => (
             matches!(told.end, End::Refused { code, .. } if code == *expected),
             format!("refused {expected}"),
         ),
         Ended::Text(expected) => (
             told.text.contains(expected),
-            format!("a text with `{expected}`"),
+            format!("a text with `{}`", shortened(expected)),
         ),
         Ended::Error => (told.end == End::Error, "error".to_owned()),
         Ended::Ok => (told.end == End::Ok, "ok".to_owned()),
@@ -265,8 +313,12 @@ fn judge_last(expected: &Ended, told: &Told) -> Result<(), String> {
         End::Error => "error".to_owned(),
         End::Refused { code, .. } => format!("refused {code}"),
     };
+    let text = match expected {
+        Ended::Text(_) => format!(" with `{}`", shortened(&told.text)),
+        Ended::Refused(_) | Ended::Error | Ended::Ok => String::new(),
+    };
     Err(format!(
-        "expected {expected}, but the last step ended {end}"
+        "expected {wanted}, but the last step ended {end}{text}"
     ))
 }
 
@@ -533,12 +585,12 @@ mod tests {
         let check = |expected| judge_last(&expected, &told);
         assert_eq!(check(Ended::Refused(1081)), Ok(()));
         assert_eq!(check(Ended::Text("not allowed".into())), Ok(()));
-        for expected in [
-            Ended::Refused(1082),
-            Ended::Text("allowed now".into()),
-            Ended::Error,
-            Ended::Ok,
-        ] {
+        assert_eq!(
+            check(Ended::Text("allowed now".into())).unwrap_err(),
+            "expected a text with `allowed now`, but the last step ended refused 1081 with \
+             `Tool 'a' is not allowed`"
+        );
+        for expected in [Ended::Refused(1082), Ended::Error, Ended::Ok] {
             let why = check(expected).unwrap_err();
             assert!(
                 why.ends_with("but the last step ended refused 1081"),

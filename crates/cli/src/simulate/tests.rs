@@ -82,8 +82,8 @@ fn a_call_moves_remembers_and_changes_lists() {
     assert_eq!(run.state(), "found");
     assert_eq!(run.visits(), 1);
     assert_eq!(run.memory()["order"], "A-1");
-    assert_eq!(course.remembered, [("order".to_owned(), json!("A-1"))]);
-    assert_eq!(run.due(), Some(Duration::from_secs(1800)));
+    assert_eq!(Value::Object(course.remembered.clone()), order);
+    assert_eq!(run.timer(), Some((Duration::from_secs(1800), "expired")));
     assert_eq!(
         run.changes(&course),
         [Change {
@@ -110,10 +110,10 @@ fn what_may_not_run_is_refused_and_told_the_way() {
     );
     ran(run.call(&tool("lookup", &json!({"order": "A-1"})), &Stub::default()));
     let other = json!({"order": "B-2"});
-    assert_eq!(
-        code(&run.call(&tool("refund", &other), &Stub::default())),
-        Some(1082)
-    );
+    let Came::Refused(refusal) = run.call(&tool("refund", &other), &Stub::default()) else {
+        panic!("it is another order");
+    };
+    assert_eq!((refusal.code, refusal.instead), (1082, None));
     assert_eq!(run.state(), "found");
 }
 
@@ -190,11 +190,11 @@ fn timers_fire_at_their_time_and_not_before() {
     let mut run = Simulator::new(&flow);
     ran(run.call(&tool("lookup", &json!({"order": "A-1"})), &Stub::default()));
     assert!(run.wait(Duration::from_secs(1799)).moves.is_empty());
-    assert_eq!(run.due(), Some(Duration::from_secs(1)));
+    assert_eq!(run.timer(), Some((Duration::from_secs(1), "expired")));
     let course = run.wait(Duration::from_secs(1));
     assert_eq!(course.ended(), flow.state_id("expired"));
     assert_eq!(run.state(), "new");
-    assert_eq!(run.due(), None);
+    assert_eq!(run.timer(), None);
 }
 
 #[test]
@@ -210,9 +210,9 @@ fn one_wait_fires_timers_one_after_the_other() {
     assert_eq!(run.state(), "green");
     // Red at 0, 3, 6, 9 seconds, green at 1, 4, 7, 10: the last one to come is green.
     assert_eq!(course.moves.len(), 7);
-    assert_eq!(run.due(), Some(2 * second));
+    assert_eq!(run.timer(), Some((2 * second, "dark")));
     let course = run.wait(Duration::from_secs(365 * 86_400));
-    assert!(course.faults[0].contains("no more will"));
+    assert!(course.cut.unwrap().contains("no more will"));
 }
 
 #[test]
@@ -228,7 +228,107 @@ fn a_timer_that_leads_nowhere_fires_once() {
     let mut run = Simulator::new(&flow);
     assert_eq!(run.wait(Duration::from_secs(5)).effects, ["tick"]);
     assert!(run.wait(Duration::from_secs(5)).moves.is_empty());
-    assert_eq!(run.due(), None);
+    assert_eq!(run.timer(), None);
+}
+
+#[test]
+fn the_timer_that_is_told_is_the_next_one_and_its_guards_are_asked() {
+    let second = Duration::from_secs(1);
+    let flow = Workflow::builder("clock")
+        .state("a", |s| {
+            s.initial()
+                .tool("mark", |t| t.success(to("a").set("marked", "true")))
+                .after(second, to("a").effect("tick"))
+                .after(2 * second, to("b").when("has(ctx.marked)"))
+                .after(2 * second, to("c"))
+        })
+        .state("b", |s| s.terminal())
+        .state("c", |s| s.terminal())
+        .build()
+        .unwrap();
+    let mut run = Simulator::new(&flow);
+    assert_eq!(run.timer(), Some((second, "a")));
+    run.wait(second);
+    assert_eq!(run.timer(), Some((second, "c")));
+    ran(run.call(&tool("mark", &Null), &Stub::default()));
+    assert_eq!(run.timer(), Some((second, "b")));
+}
+
+/// Two states that take turns, and tell it.
+fn blinking(set: &str) -> Workflow {
+    let blink = Duration::from_millis(1);
+    Workflow::builder("blink")
+        .state("on", |s| {
+            s.initial()
+                .tool("stop", |t| t.success(end("done")))
+                .after(blink, to("off").set("last", "'off'"))
+        })
+        .state("off", |s| s.after(blink, to("on").set("last", set)))
+        .build()
+        .unwrap()
+}
+
+#[test]
+fn a_course_keeps_only_what_is_remembered_last() {
+    let flow = blinking("'on'");
+    let mut run = Simulator::new(&flow);
+    let course = run.wait(Duration::from_millis(1000));
+    assert_eq!(course.moves.len(), 1000);
+    assert_eq!(Value::Object(course.remembered), json!({"last": "on"}));
+}
+
+#[test]
+fn a_fault_is_told_once_and_forgets_what_was_remembered() {
+    let flow = blinking("ctx.last.first");
+    let mut run = Simulator::new(&flow);
+    let course = run.wait(Duration::from_millis(1000));
+    assert_eq!(course.faults.len(), 1, "{:?}", course.faults);
+    assert_eq!(Value::Object(course.remembered), json!({}));
+}
+
+#[test]
+fn a_wait_is_cut_only_if_more_timers_would_fire() {
+    let flow = blinking("'on'");
+    let most = u64::try_from(MOST_TIMERS).unwrap();
+    for (time, is_cut) in [(most, false), (most + 1, true)] {
+        let course = Simulator::new(&flow).wait(Duration::from_millis(time));
+        assert_eq!(course.moves.len(), MOST_TIMERS);
+        assert_eq!(course.cut.is_some(), is_cut);
+    }
+}
+
+#[test]
+fn timers_are_counted_over_all_waits() {
+    let flow = blinking("'on'");
+    let mut run = Simulator::new(&flow);
+    let waits = MOST_TIMERS_IN_ALL / MOST_TIMERS;
+    for _ in 0..waits {
+        let wait = Duration::from_millis(u64::try_from(MOST_TIMERS).unwrap() - 1);
+        run.wait(wait);
+    }
+    let fired = MOST_TIMERS_IN_ALL - waits;
+    let course = run.wait(Duration::from_secs(1));
+    assert_eq!(course.moves.len(), MOST_TIMERS_IN_ALL - fired);
+    assert_eq!(run.fired, MOST_TIMERS_IN_ALL);
+    assert!(course.cut.unwrap().contains("timers have fired"));
+}
+
+#[test]
+fn effects_are_kept_only_as_far_as_there_is_room() {
+    let blink = Duration::from_millis(1);
+    let long = "e".repeat(MOST_EFFECT_BYTES / 10);
+    let flow = Workflow::builder("loud")
+        .state("on", |s| s.initial().after(blink, to("off").effect(&*long)))
+        .state("off", |s| {
+            s.after(blink, "on")
+                .tool("stop", |t| t.success(end("done")))
+        })
+        .build()
+        .unwrap();
+    let mut run = Simulator::new(&flow);
+    let course = run.wait(Duration::from_millis(100));
+    assert_eq!((course.effects.len(), course.moves.len()), (10, 100));
+    assert!(course.cut.unwrap().contains("more effects"));
 }
 
 #[test]
@@ -302,7 +402,7 @@ fn states_that_ask_in_a_circle_are_stopped() {
     let mut run = Simulator::new(&flow);
     let course = ran(run.call(&tool("send", &Null), &Stub::default()));
     assert_eq!(course.moves.len(), 1 + MOST_QUESTIONS);
-    assert!(course.faults.last().unwrap().contains("not asked again"));
+    assert!(course.cut.unwrap().contains("not asked again"));
     assert!(run.question().is_none());
 }
 

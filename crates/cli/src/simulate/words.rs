@@ -53,6 +53,29 @@ fn condition(workflow: &Workflow, id: EdgeId, edge: &Edge) -> String {
     }
 }
 
+/// How many names are told before the rest is only counted.
+const MOST_NAMES: usize = 20;
+
+/// The first few names, and how many more there are.
+pub(crate) fn some(names: &[String]) -> Vec<String> {
+    let mut told: Vec<_> = names.iter().take(MOST_NAMES).cloned().collect();
+    if names.len() > MOST_NAMES {
+        told.push(format!("and {} more", names.len() - MOST_NAMES));
+    }
+    told
+}
+
+/// How many characters of a text of others are told.
+const LONGEST_TOLD: usize = 200;
+
+/// A text of others, or its beginning if it is long.
+pub(crate) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LONGEST_TOLD) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}
+
 /// A time in the units that a file has: `1h 30m`.
 pub(crate) fn spelt(time: Duration) -> String {
     let mut left = time.as_millis();
@@ -242,6 +265,19 @@ mod tests {
         ] {
             assert_eq!(spelt(Duration::from_millis(milliseconds)), words);
         }
+    }
+
+    #[test]
+    fn a_long_list_of_names_is_cut() {
+        let names: Vec<_> = (0..25).map(|n| n.to_string()).collect();
+        let told = some(&names);
+        assert_eq!((told.len(), &*told[20]), (21, "and 5 more"));
+    }
+
+    #[test]
+    fn a_long_text_is_cut_between_characters() {
+        assert_eq!(shortened(&"é".repeat(200)), "é".repeat(200));
+        assert_eq!(shortened(&"é".repeat(201)), format!("{}…", "é".repeat(200)));
     }
 
     #[test]

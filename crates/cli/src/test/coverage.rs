@@ -1,11 +1,8 @@
 //! How much of a workflow was played.
 
-use crate::simulate::{Seen, edge_name};
+use crate::simulate::{Seen, edge_name, some};
 use interlock::workflow::Workflow;
 use std::fmt;
-
-/// How many names are told before the rest is only counted.
-const MOST_NAMES: usize = 20;
 
 /// What was seen of a workflow, and what there is.
 pub(super) struct Coverage<'a> {
@@ -13,47 +10,89 @@ pub(super) struct Coverage<'a> {
     pub(super) seen: &'a Seen,
 }
 
-/// A share of transitions, in percent.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Percent(f64);
+/// How many decimals a share may be written with.
+const MOST_DECIMALS: usize = 12;
+
+/// A share of transitions in percent, as it was written: a whole number of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Percent {
+    digits: u64,
+    decimals: usize,
+}
 
 impl std::str::FromStr for Percent {
     type Err = String;
 
     fn from_str(written: &str) -> Result<Self, String> {
+        Self::read(written).ok_or_else(|| {
+            format!("it is a number from 0 to 100, with at most {MOST_DECIMALS} decimals")
+        })
+    }
+}
+
+impl Percent {
+    fn read(written: &str) -> Option<Self> {
         let number = written.strip_suffix('%').unwrap_or(written);
-        match number.parse::<f64>() {
-            Ok(percent) if (0.0..=100.0).contains(&percent) => Ok(Self(percent)),
-            Ok(_) | Err(_) => Err("it is a number from 0 to 100".to_owned()),
+        let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+        let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+        if whole.is_empty() && fraction.is_empty() || !is_number(whole) || !is_number(fraction) {
+            return None;
         }
+        let whole = whole.trim_start_matches('0');
+        let fraction = fraction.trim_end_matches('0');
+        if whole.len() > 3 || fraction.len() > MOST_DECIMALS {
+            return None;
+        }
+        let percent = Self {
+            digits: format!("0{whole}{fraction}").parse().ok()?,
+            decimals: fraction.len(),
+        };
+        (percent.digits <= 100 * percent.one()).then_some(percent)
+    }
+
+    /// How many parts one percent has.
+    fn one(self) -> u64 {
+        let decimals = u32::try_from(self.decimals).unwrap_or_default();
+        10_u64.saturating_pow(decimals)
     }
 }
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Cut off, so that 99.96 is not told as 100.
-        write!(f, "{}%", (self.0 * 10.0).floor() / 10.0)
+        let (whole, parts) = (self.digits / self.one(), self.digits % self.one());
+        match parts {
+            0 => write!(f, "{whole}%"),
+            parts => write!(f, "{whole}.{parts:0width$}%", width = self.decimals),
+        }
     }
 }
 
 impl Coverage<'_> {
-    /// Which share of the transitions was taken; all of none.
+    /// How many transitions were taken, and how many there are.
+    fn counts(&self) -> (u64, u64) {
+        let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+        (
+            count(self.seen.edges.len()),
+            count(self.workflow.edges().len()),
+        )
+    }
+
+    /// Which share of the transitions was taken; all of none. Cut off, so that 99.96 is not told
+    /// as 100, nor what is too little as what would do.
     pub(super) fn percent(&self) -> Percent {
-        let all = self.workflow.edges().len();
-        if all == 0 {
-            return Percent(100.0);
+        let (taken, all) = self.counts();
+        let tenths = taken.saturating_mul(1000).checked_div(all);
+        Percent {
+            digits: tenths.unwrap_or(1000),
+            decimals: 1,
         }
-        #[expect(
-            clippy::cast_precision_loss,
-            reason = "a file has fewer edges than a number has digits"
-        )]
-        let share = self.seen.edges.len() as f64 / all as f64;
-        Percent(share * 100.0)
     }
 
     /// Whether it is at least so much.
     pub(super) fn reaches(&self, least: Percent) -> bool {
-        self.percent().0 >= least.0
+        let (taken, all) = self.counts();
+        let parts = |count: u64, each: u64| u128::from(count) * u128::from(each);
+        parts(taken, 100 * least.one()) >= parts(all, least.digits)
     }
 
     /// `states 5/6 (review not visited), transitions 11/14 (78.5%)`.
@@ -88,15 +127,6 @@ impl Coverage<'_> {
     }
 }
 
-/// The first few names, and how many more there are.
-fn some(names: &[String]) -> Vec<String> {
-    let mut told: Vec<_> = names.iter().take(MOST_NAMES).cloned().collect();
-    if names.len() > MOST_NAMES {
-        told.push(format!("and {} more", names.len() - MOST_NAMES));
-    }
-    told
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,17 +158,54 @@ mod tests {
     }
 
     #[test]
-    fn only_a_share_is_a_percentage() {
-        for wrong in ["", "-1", "101", "NaN", "many", "%"] {
-            assert!(wrong.parse::<Percent>().is_err(), "{wrong}");
-        }
-        assert_eq!("99.96".parse::<Percent>().unwrap().to_string(), "99.9%");
+    fn shares_are_compared_as_they_are_written() {
+        let flow = Workflow::builder("flow").state("a", |mut s| {
+            s = s.initial();
+            for at in 0..50 {
+                s = s.tool(format!("t{at}"), |t| t.success(end("b")));
+            }
+            s
+        });
+        let flow = flow.build().unwrap();
+        let mut seen = Seen::default();
+        seen.edges
+            .extend(flow.edges().take(29).map(|(edge, _)| edge));
+        let coverage = Coverage {
+            workflow: &flow,
+            seen: &seen,
+        };
+        assert_eq!(coverage.percent().to_string(), "58%");
+        assert!(coverage.reaches("58".parse().unwrap()));
+        assert!(coverage.reaches("58.000".parse().unwrap()));
+        assert!(!coverage.reaches("58.000000000001".parse().unwrap()));
     }
 
     #[test]
-    fn a_long_list_of_names_is_cut() {
-        let names: Vec<_> = (0..25).map(|n| n.to_string()).collect();
-        let told = some(&names);
-        assert_eq!((told.len(), &*told[20]), (21, "and 5 more"));
+    fn only_a_share_is_a_percentage() {
+        for wrong in [
+            "",
+            "-1",
+            "101",
+            "100.1",
+            "NaN",
+            "1e1",
+            "many",
+            "%",
+            ".",
+            "0.0000000000001",
+        ] {
+            assert!(wrong.parse::<Percent>().is_err(), "{wrong}");
+        }
+        for (written, told) in [
+            ("99.96", "99.96%"),
+            ("58.0%", "58%"),
+            (".50", "0.5%"),
+            ("5.05", "5.05%"),
+            ("007.", "7%"),
+            ("100", "100%"),
+            ("0", "0%"),
+        ] {
+            assert_eq!(written.parse::<Percent>().unwrap().to_string(), told);
+        }
     }
 }

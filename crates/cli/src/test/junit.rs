@@ -18,15 +18,20 @@ pub(super) fn write(suites: &[Suite]) -> String {
                 "<testcase classname=\"{name}\" name=\"{}\"",
                 escaped(&case.name)
             );
-            match &case.failure {
-                None => line(&mut out, 2, &format!("{start}/>")),
-                Some(failure) => {
-                    line(&mut out, 2, &format!("{start}>"));
-                    let failure = format!("<failure message=\"{}\"/>", escaped(failure));
-                    line(&mut out, 3, &failure);
-                    line(&mut out, 2, "</testcase>");
-                }
+            if case.failure.is_none() && case.notes.is_empty() {
+                line(&mut out, 2, &format!("{start}/>"));
+                continue;
             }
+            line(&mut out, 2, &format!("{start}>"));
+            if let Some(failure) = &case.failure {
+                let failure = format!("<failure message=\"{}\"/>", escaped(failure));
+                line(&mut out, 3, &failure);
+            }
+            if !case.notes.is_empty() {
+                let notes = escaped(&case.notes.join("\n"));
+                line(&mut out, 3, &format!("<system-out>{notes}</system-out>"));
+            }
+            line(&mut out, 2, "</testcase>");
         }
         line(&mut out, 1, "</testsuite>");
     }
@@ -73,6 +78,7 @@ mod tests {
         let case = |name: &str, failure: Option<&str>| Case {
             name: name.to_owned(),
             failure: failure.map(str::to_owned),
+            notes: failure.iter().map(|_| "a note".to_owned()).collect(),
         };
         let suites = [Suite {
             name: "a & b".to_owned(),
@@ -89,6 +95,7 @@ mod tests {
     <testcase classname="a &amp; b" name="good"/>
     <testcase classname="a &amp; b" name="&lt;bad&gt;">
       <failure message="expected &quot;x&quot;&#10;�"/>
+      <system-out>a note</system-out>
     </testcase>
   </testsuite>
 </testsuites>

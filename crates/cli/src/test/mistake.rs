@@ -1,6 +1,6 @@
 //! What is wrong with a scenario file, and where.
 
-use crate::simulate::nearest;
+use crate::simulate::{nearest, shortened};
 use serde_saphyr::{Error, Location};
 
 /// One thing that is wrong. Sorted, they come in the order of the file.
@@ -17,7 +17,7 @@ impl Mistake {
         Self {
             line: at.line().max(1),
             column: at.column().max(1),
-            what: what.into(),
+            what: shortened(&what.into()),
             help: meant.map(|meant| format!("did you mean `{meant}`?")),
         }
     }
@@ -100,7 +100,7 @@ impl Mistake {
             None => format!("there are: {}", expected.join(", ")),
         };
         Self {
-            help: Some(help),
+            help: Some(shortened(&help)),
             ..Self::new(at, what, None)
         }
     }

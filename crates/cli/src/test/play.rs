@@ -1,7 +1,9 @@
 //! Plays scenarios and generated paths, and says what was not as expected.
 
 use super::scenario::{Action, Ended, Expect, Scenario, Step};
-use crate::simulate::{Came, Course, Inventory, Refusal, Seen, Simulator, edge_name, same};
+use crate::simulate::{
+    Came, Course, Inventory, Refusal, Seen, Simulator, edge_name, same, shortened,
+};
 use interlock::workflow::{Call, Cause, Leg, Outcome, Workflow};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -9,12 +11,20 @@ use std::collections::BTreeSet;
 /// How many legs the name of a path tells.
 const LEGS_TOLD: usize = 6;
 
+/// How many names a failure tells of a list.
+const MOST_LISTED: usize = 50;
+
+/// How many notes a case has.
+const MOST_NOTES: usize = 20;
+
 /// How a scenario or a path went.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Case {
     pub(super) name: String,
     /// Where it went wrong, and how.
     pub(super) failure: Option<String>,
+    /// What could not be worked out on the way.
+    pub(super) notes: Vec<String>,
 }
 
 /// Plays one scenario until it ends or something is not as expected.
@@ -26,24 +36,26 @@ pub(super) fn scenario(
 ) -> Case {
     let mut simulator = Simulator::new(workflow).with(inventory);
     let mut failure = None;
+    let mut notes = Vec::new();
     for (at, step) in scenario.steps.iter().enumerate() {
         let happened = perform(&mut simulator, step, &scenario.principal);
         let wrong = judge(&simulator, &step.expect, &happened);
+        let place = format!("step {} ({}, line {})", at + 1, step.action, step.line);
+        let faults = happened.course().map_or(&[][..], |course| &course.faults);
         if !wrong.is_empty() {
-            failure = Some(format!(
-                "step {} ({}, line {}): {}",
-                at + 1,
-                step.action,
-                step.line,
-                wrong.join("; ")
-            ));
+            let all: Vec<_> = wrong.iter().chain(faults).map(String::as_str).collect();
+            failure = Some(format!("{place}: {}", all.join("; ")));
             break;
         }
+        let room = MOST_NOTES.saturating_sub(notes.len());
+        let faults = faults.iter().take(room);
+        notes.extend(faults.map(|fault| format!("{place}: {fault}")));
     }
     seen.add(simulator.seen());
     Case {
         name: scenario.name.clone(),
         failure,
+        notes,
     }
 }
 
@@ -59,6 +71,16 @@ enum Happened {
     Moved(Course),
     /// There was nothing to decide about.
     NotHeld,
+}
+
+impl Happened {
+    /// What it did to the instance, if it did anything.
+    fn course(&self) -> Option<&Course> {
+        match self {
+            Self::Ran { course, .. } | Self::Moved(course) => Some(course),
+            Self::Refused(_) | Self::NotHeld => None,
+        }
+    }
 }
 
 fn perform(simulator: &mut Simulator<'_>, step: &Step, principal: &Value) -> Happened {
@@ -100,14 +122,9 @@ fn perform(simulator: &mut Simulator<'_>, step: &Step, principal: &Value) -> Hap
 fn judge(simulator: &Simulator<'_>, expect: &Expect, happened: &Happened) -> Vec<String> {
     let mut wrong = Vec::new();
     wrong.extend(judge_refusal(expect, happened));
-    let (text, course) = match happened {
-        Happened::Refused(refusal) => (Some(refusal.to_string()), None),
-        Happened::Ran {
-            approved, course, ..
-        } => (approved.clone(), Some(course)),
-        Happened::Moved(course) => (None, Some(course)),
-        Happened::NotHeld => (None, None),
-    };
+    let course = happened.course();
+    // Where it would have led is not known.
+    wrong.extend(course.and_then(|course| course.cut.clone()));
     wrong.extend(expect.state.as_deref().and_then(|expected| {
         let state = simulator.state();
         (state != expected).then(|| format!("expected state {expected}, but it is {state}"))
@@ -136,18 +153,29 @@ fn judge(simulator: &Simulator<'_>, expect: &Expect, happened: &Happened) -> Vec
             listed(effects)
         ));
     }
-    if let Some(expected) = &expect.text {
-        match text {
-            Some(text) if text.contains(expected) => {}
-            Some(text) => wrong.push(format!(
-                "expected a text with `{expected}`, but it is `{text}`"
-            )),
-            None => wrong.push(format!(
-                "expected a text with `{expected}`, but nothing was refused and nobody was asked"
-            )),
-        }
-    }
+    wrong.extend(judge_text(expect, happened));
     wrong
+}
+
+fn judge_text(expect: &Expect, happened: &Happened) -> Option<String> {
+    let expected = expect.text.as_ref()?;
+    let text = match happened {
+        Happened::Refused(refusal) => Some(refusal.to_string()),
+        Happened::Ran { approved, .. } => approved.clone(),
+        Happened::Moved(_) | Happened::NotHeld => None,
+    };
+    match text {
+        Some(text) if text.contains(expected) => None,
+        Some(text) => Some(format!(
+            "expected a text with `{}`, but it is `{}`",
+            shortened(expected),
+            shortened(&text)
+        )),
+        None => Some(format!(
+            "expected a text with `{}`, but nothing was refused and nobody was asked",
+            shortened(expected)
+        )),
+    }
 }
 
 fn judge_refusal(expect: &Expect, happened: &Happened) -> Option<String> {
@@ -193,17 +221,32 @@ fn judge_memory(simulator: &Simulator<'_>, expect: &Expect) -> Vec<String> {
     let memory = simulator.memory();
     let wrong = expect.ctx.iter().filter_map(|(key, expected)| {
         let found = memory.get(key).unwrap_or(&Value::Null);
-        (!same(found, expected)).then(|| match memory.get(key) {
-            Some(found) => format!("expected ctx.{key} to be {expected}, but it is {found}"),
-            None => format!("expected ctx.{key} to be {expected}, but nothing is remembered"),
+        (!same(found, expected)).then(|| {
+            let expected = shortened(&expected.to_string());
+            match memory.get(key) {
+                Some(found) => {
+                    let found = shortened(&found.to_string());
+                    format!("expected ctx.{key} to be {expected}, but it is {found}")
+                }
+                None => format!("expected ctx.{key} to be {expected}, but nothing is remembered"),
+            }
         })
     });
     wrong.collect()
 }
 
 fn listed<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
-    let names: Vec<_> = names.into_iter().map(String::as_str).collect();
-    format!("[{}]", names.join(", "))
+    let mut names = names.into_iter();
+    let mut told: Vec<_> = names
+        .by_ref()
+        .take(MOST_LISTED)
+        .map(|name| shortened(name))
+        .collect();
+    let more = names.count();
+    if more > 0 {
+        told.push(format!("and {more} more"));
+    }
+    format!("[{}]", told.join(", "))
 }
 
 /// Plays a generated path. Guards are taken to be true.
@@ -233,6 +276,8 @@ pub(super) fn path(workflow: &Workflow, number: usize, legs: &[Leg], seen: &mut 
     Case {
         name: format!("path {number}: {}{more}", told.join(", ")),
         failure,
+        // Nobody says with what such a path is called, so what cannot be worked out says nothing.
+        notes: Vec::new(),
     }
 }
 

@@ -140,7 +140,7 @@ struct RawScenario {
     name: String,
     #[serde(default)]
     principal: Value,
-    steps: Vec<Spanned<RawStep>>,
+    steps: Spanned<Vec<Spanned<RawStep>>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -220,7 +220,14 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn scenario(&mut self, raw: RawScenario) -> Scenario {
-        let steps = raw.steps.into_iter();
+        if raw.steps.value.is_empty() {
+            self.mistake(
+                raw.steps.referenced,
+                "a scenario has at least one step",
+                None,
+            );
+        }
+        let steps = raw.steps.value.into_iter();
         Scenario {
             name: raw.name,
             principal: raw.principal,

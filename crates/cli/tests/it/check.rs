@@ -2,6 +2,7 @@
 
 use crate::stage::{Ended, Stage, example};
 use serde_json::{Value, json};
+use std::process::Stdio;
 
 const GOOD: &str = "interlock: 1
 name: x
@@ -322,4 +323,22 @@ tools:
         "{}",
         ended.stdout
     );
+}
+
+/// Whoever reads only the beginning still gets the right exit code.
+#[test]
+fn a_verdict_stands_though_nobody_reads_it() {
+    let stage = Stage::new().with("wrong.yaml", "interlock: 1\nname: x\nstats: {}\n");
+    for (arguments, code) in [
+        (&["check", "wrong.yaml"][..], 1),
+        (&["check", "--json", "wrong.yaml"], 1),
+        (&["check", "nope.yaml"], 2),
+        (&["graph", "nope.yaml"], 2),
+    ] {
+        let mut command = stage.interlock(arguments);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        drop((child.stdout.take(), child.stderr.take()));
+        assert_eq!(child.wait().unwrap().code(), Some(code), "{arguments:?}");
+    }
 }

@@ -1,7 +1,10 @@
 //! `interlock play`.
 
 use crate::stage::{Ended, Stage};
-use std::process::{Command, Stdio};
+use std::{
+    io::Read,
+    process::{Command, Stdio},
+};
 
 const FLOW: &str = r#"
 interlock: 1
@@ -114,6 +117,31 @@ fn a_script_that_cannot_be_read_is_not_begun() {
     let outcome = script(&[], "outcome error\n");
     assert_eq!(outcome.code, Some(2));
     assert!(outcome.stderr.contains("--dry"), "{}", outcome.stderr);
+    let many = script(&[], &"cal\n".repeat(150));
+    assert!(many.stderr.ends_with("and 50 more\n"), "{}", many.stderr);
+}
+
+#[test]
+fn what_a_script_says_is_shown_and_not_obeyed() {
+    let ended = script(
+        &[],
+        "# \x1b[31mred\ncall pick {\"thing\": \"tea\"} \x1b\nexpect text \x1b[2J\n",
+    );
+    assert_eq!(ended.code, Some(2));
+    let ended = script(
+        &[],
+        "# \x1b[31mred\nread note://price\nexpect text \x1b[2J\n",
+    );
+    assert_eq!(ended.code, Some(1));
+    assert!(!ended.stdout.contains('\x1b'), "{:?}", ended.stdout);
+    assert!(!ended.stderr.contains('\x1b'), "{:?}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .ends_with("but the last step ended ok with `42`\n"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -440,4 +468,80 @@ tools: { wait: { description: Wait, command: [sh, -c, "exec 3>held; echo begun >
     assert!(sent.success());
     assert_eq!(held.next(), None, "the command is gone");
     assert_eq!(play.wait().unwrap().code(), Some(1));
+}
+
+#[test]
+fn a_signal_ends_a_script_that_never_waits() {
+    let stage = Stage::new()
+        .with("flow.yaml", FLOW)
+        .with("steps.txt", &"state\n".repeat(100_000));
+    let mut play = stage
+        .interlock(&["play", "flow.yaml", "--dry", "--script", "steps.txt"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // It has begun, and cannot end before somebody reads what it shows.
+    let mut shown = play.stdout.take().unwrap();
+    let mut first = [0; 100];
+    shown.read_exact(&mut first).unwrap();
+    let pid = play.id().to_string();
+    let sent = Command::new("kill").args(["-TERM", &pid]).status().unwrap();
+    assert!(sent.success());
+    let mut rest = String::new();
+    shown.read_to_string(&mut rest).unwrap();
+    let ended = play.wait_with_output().unwrap();
+    assert_eq!(ended.status.code(), Some(1));
+    assert_eq!(
+        String::from_utf8(ended.stderr).unwrap(),
+        "error: interrupted\n"
+    );
+    assert!(!rest.contains("expectations met"));
+}
+
+#[test]
+fn a_script_that_is_stopped_before_its_end_fails() {
+    let stage = Stage::new()
+        .with(
+            "flow.yaml",
+            "interlock: 1
+name: x
+tools: { stop: { description: Stop, command: [false] } }
+states:
+  on: { initial: true, tools: { stop: end }, after: { 1ms: { to: off, set: { last: \"'off'\" } } } }
+  off: { after: { 1ms: on } }
+  end: { terminal: true }
+",
+        )
+        .with("steps.txt", "wait 1h\n");
+    let ended = stage.run(&["play", "flow.yaml", "--dry", "--script", "steps.txt"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    let why = "10000 timers fired in one wait, and no more will";
+    assert_eq!(ended.stderr, format!("steps.txt:1: {why}\n"));
+    assert!(ended.stdout.contains(&format!("  fault: {why}\n")));
+    assert_eq!(ended.stdout.matches("remembered: ").count(), 1);
+}
+
+#[test]
+fn what_is_typed_need_not_be_text_and_mistakes_are_told() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let input = b"\xff\xfe\npick {\"thing\": \"tea\"}\n\xff\ns\nstate\nexpect state due\n";
+    let typed = stage.path("typed");
+    std::fs::write(&typed, input).unwrap();
+    let ended = stage
+        .interlock(&["play", "flow.yaml", "--dry"])
+        .stdin(std::fs::File::open(typed).unwrap())
+        .output()
+        .unwrap();
+    assert_eq!(ended.status.code(), Some(0));
+    let shown = String::from_utf8(ended.stdout).unwrap();
+    for line in [
+        "`\u{fffd}` is no outcome: type success, error, timeout, cancelled or unknown",
+        "> (dry) success",
+        "  state: due\n",
+        "there is no command `expect`",
+    ] {
+        let line = line.trim_start_matches("> ");
+        assert!(shown.contains(line), "{line}\n{shown}");
+    }
 }

@@ -110,6 +110,7 @@ fn scenarios_beside_the_file_and_generated_paths_are_played_and_counted() {
         scenarios,
         "flow.test.yaml
   ok      an order is paid back
+          note: step 7 (call refund, line 25): the guard of `found: refund -> found when result.structuredContent.partial == true` has no answer: there is no `result.structuredContent`
   ok      nobody comes
   ok      nobody knows
   ok      the model decides
@@ -151,7 +152,9 @@ scenarios:
          ended in success; expected state paid, but it is new; expected an end in expired, but it \
          ended in paid; expected the tools [refund], but callable are [ask, lookup]; expected \
          ctx.order to be \"B-2\", but nothing is remembered; expected the effects [mail], but they \
-         are [mail, print]; expected a text with `Three`, but it is `Refund 5 for order A-1?`\n",
+         are [mail, print]; expected a text with `Three`, but it is `Refund 5 for order A-1?`; \
+         the guard of `found: refund -> found when result.structuredContent.partial == true` has \
+         no answer: there is no `result.structuredContent`\n",
     );
     has(
         &ended,
@@ -233,6 +236,10 @@ flow.test.yaml:10:9: a step has exactly one of `call`, `read`, `get`, `wait` and
             "flow.test.yaml:1:24: the key `name` is there already\n",
         ),
         (
+            "scenarios: [{ name: x, steps: [] }]",
+            "flow.test.yaml:1:31: a scenario has at least one step\n",
+        ),
+        (
             "scenarios: [{ name: x }]",
             "flow.test.yaml:1:15: the key `steps` is missing\n",
         ),
@@ -269,7 +276,7 @@ fn a_scenario_file_that_is_too_long_or_missing_is_not_read() {
 
 #[test]
 fn files_are_found_by_their_names_unless_they_are_named() {
-    let one = |name: &str| format!("scenarios: [{{ name: {name}, steps: [] }}]");
+    let one = |name: &str| format!("scenarios: [{{ name: {name}, steps: [{{ wait: 1s }}] }}]");
     let stage = stage(&one("first"))
         .with("flow.more.test.yaml", &one("second"))
         .with("flow.scenarios.yaml", &one("third"))
@@ -443,4 +450,136 @@ fn a_file_with_errors_or_without_states_is_not_tested() {
     assert_eq!(plain.code, Some(1));
     assert_eq!(plain.stderr, "error: `plain.yaml` has no states to test\n");
     assert_eq!(stage.run(&["test", "missing.yaml"]).code, Some(2));
+}
+
+#[test]
+fn what_could_not_be_worked_out_is_told_next_to_what_came_of_it() {
+    let stage = Stage::new()
+        .with(
+            "flow.yaml",
+            "interlock: 1
+name: x
+tools: { go: { description: Go, command: [false] } }
+states:
+  a: { initial: true, tools: { go: { success: [{ when: result.far == true, to: end }, { to: b, set: { k: args.k } }] } } }
+  b: { tools: { go: end } }
+  end: { terminal: true }
+",
+        )
+        .with(
+            "flow.test.yaml",
+            "scenarios:
+  - { name: as expected, steps: [{ call: go, args: { k: 1 }, expect: { state: b } }] }
+  - { name: not so, steps: [{ call: go, expect: { state: a } }] }
+",
+        );
+    let ended = stage.run(&["test", "flow.yaml", "--no-generated", "--junit", "out.xml"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(1), ""), "{ended:?}");
+    let guard = "the guard of `a: go -> end when result.far == true` has no answer: ";
+    has(
+        &ended,
+        &format!("  ok      as expected\n          note: step 1 (call go, line 2): {guard}"),
+    );
+    has(
+        &ended,
+        &format!(
+            "  FAILED  not so: step 1 (call go, line 3): expected state a, but it is b; {guard}"
+        ),
+    );
+    has(
+        &ended,
+        "; `k` is not remembered by `a: go -> b otherwise`: ",
+    );
+    let junit = std::fs::read_to_string(stage.path("out.xml")).unwrap();
+    assert!(junit.contains("<system-out>step 1"), "{junit}");
+}
+
+/// Two states that take turns every millisecond.
+const BLINK: &str = "interlock: 1
+name: x
+tools: { stop: { description: Stop, command: [false] } }
+states:
+  on: { initial: true, tools: { stop: end }, after: { 1ms: off } }
+  off: { after: { 1ms: on } }
+  end: { terminal: true }
+";
+
+#[test]
+fn a_scenario_that_is_stopped_before_its_end_fails() {
+    let stage = Stage::new().with("flow.yaml", BLINK).with(
+        "flow.test.yaml",
+        "scenarios: [{ name: long, steps: [{ wait: 1s }, { wait: 1h }] }]",
+    );
+    let ended = stage.run(&["test", "flow.yaml"]);
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    has(
+        &ended,
+        "  FAILED  long: step 2 (wait 1h, line 1): 10000 timers fired in one wait, and no more will\n",
+    );
+}
+
+#[test]
+fn results_are_not_written_over_what_was_read() {
+    let stage = stage(SCENARIOS);
+    std::fs::hard_link(stage.path("flow.test.yaml"), stage.path("linked.xml")).unwrap();
+    for out in ["flow.yaml", "./flow.test.yaml", "linked.xml"] {
+        let ended = stage.run(&["test", "flow.yaml", "--junit", out]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{out}");
+        assert!(
+            ended.stderr.contains("would be written over `flow."),
+            "{}",
+            ended.stderr
+        );
+    }
+    let read = |name: &str| std::fs::read_to_string(stage.path(name)).unwrap();
+    assert_eq!(
+        (&*read("flow.yaml"), &*read("flow.test.yaml")),
+        (FLOW, SCENARIOS)
+    );
+}
+
+#[test]
+fn results_that_cannot_be_written_are_told_all_the_same() {
+    let ended = stage(SCENARIOS).run(&["test", "flow.yaml", "--junit", "nowhere/out.xml"]);
+    assert_eq!(ended.code, Some(1));
+    has(&ended, "cases passed\n");
+    assert!(
+        ended
+            .stderr
+            .starts_with("error: cannot write `nowhere/out.xml`: "),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
+fn no_scenarios_and_no_paths_are_nothing_to_play() {
+    let ended = stage("scenarios: []").run(&["test", "flow.yaml", "--no-generated"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{ended:?}");
+    assert!(ended.stderr.contains("nothing to play"), "{}", ended.stderr);
+    assert_eq!(
+        stage("scenarios: []").run(&["test", "flow.yaml"]).code,
+        Some(0)
+    );
+}
+
+#[test]
+fn a_pipe_that_nobody_named_is_not_read() {
+    let stage = stage(SCENARIOS);
+    stage.pipe("flow.more.test.yaml");
+    let ended = stage.run(&["test", "flow.yaml"]);
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(!ended.stdout.contains("flow.more"));
+}
+
+#[test]
+fn mistakes_beyond_the_first_hundred_are_only_counted() {
+    let long = "x".repeat(500);
+    let step = format!("      - {{ call: {long} }}\n");
+    let scenarios = format!("scenarios:\n  - name: x\n    steps:\n{}", step.repeat(150));
+    let ended = stage(&scenarios).run(&["test", "flow.yaml"]);
+    assert_eq!(ended.code, Some(2));
+    let lines: Vec<_> = ended.stderr.lines().collect();
+    assert_eq!((lines.len(), lines[101]), (102, "and 50 more"));
+    assert!(lines[1].ends_with("xx…"), "{}", lines[1]);
 }
