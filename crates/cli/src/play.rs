@@ -11,10 +11,10 @@ mod served;
 mod session;
 mod show;
 
-use crate::{Stop, block_on, load, load::Source, simulate::Inventory};
+use crate::{Stop, block_on, load::Source, simulate::Inventory};
 use anyhow::{Context, anyhow};
 use dry::{Dry, Gated};
-use interlock::{Workflow, workflow::file::File};
+use interlock::{Server, Workflow, workflow::file::File};
 use prompt::Keyboard;
 use script::Script;
 use served::Served;
@@ -105,7 +105,8 @@ async fn play(
 ) -> Result<(), Stop> {
     let keyboard = Keyboard::default();
     if !arguments.dry {
-        let server = load::build(interlock_gateway::builder(file, folder)?)?;
+        let server = served(file, folder)
+            .context("the file cannot be served; --dry plays it without a server")?;
         let served = Served::start(&server, file)
             .await
             .context("the server could not be reached")?;
@@ -124,6 +125,10 @@ async fn play(
     let asked = script.is_none().then(|| keyboard.clone());
     let dry = Dry::new(workflow, &inventory, gated, asked);
     go_on(file, Session::Dry(Box::new(dry)), script, &keyboard).await
+}
+
+fn served(file: &File, folder: &Path) -> anyhow::Result<Server> {
+    Ok(interlock_gateway::builder(file, folder)?.build()?)
 }
 
 async fn go_on(
