@@ -1,9 +1,12 @@
 //! Protocol versions, the two eras they fall into, and which methods exist where.
 
-use crate::{Code, Refusal, RpcCode};
-use serde::{Deserialize, Serialize, Serializer};
+use crate::{Code, Level, Refusal, RpcCode};
+use serde::{
+    Deserialize, Serialize, Serializer,
+    de::{IgnoredAny, MapAccess, Visitor},
+};
 use serde_json::value::RawValue;
-use std::{collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 /// A published revision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -225,12 +228,16 @@ methods! {
 }
 
 /// What a 2026-07-28 request says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Modern {
+#[derive(Clone, Copy, Debug)]
+pub struct Modern<'a> {
     /// The version it is written in.
     pub version: Version,
-    /// What its client can do.
-    pub client: Vec<Capability>,
+    /// What its client can do: an object.
+    pub capabilities: &'a RawValue,
+    /// Who its client is, if it says so.
+    pub client: Option<&'a RawValue>,
+    /// From which level on it wants log messages; none if it does not say.
+    pub level: Option<Level>,
 }
 
 /// Reads the modern `_meta` of a request. `None`: it has none, so it belongs to the handshake era.
@@ -250,8 +257,9 @@ pub struct Modern {
 ///
 /// −32022 for a version that is not served statelessly, −32602 for a required field that is
 /// missing or of the wrong type.
-pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern>, Refusal> {
+pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern<'_>>, Refusal> {
     const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+    const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
     #[derive(Deserialize)]
     struct Params<'a> {
@@ -263,7 +271,11 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern>, Refusal> {
         #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
         version: Option<&'a RawValue>,
         #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
+        capabilities: Option<&'a RawValue>,
+        #[serde(borrow, default, rename = "io.modelcontextprotocol/clientInfo")]
         client: Option<&'a RawValue>,
+        #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
+        level: Option<&'a RawValue>,
     }
 
     // Most requests of the handshake era are told by this alone, without reading them twice. The
@@ -293,12 +305,22 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern>, Refusal> {
         .copied()
         .find(|version| version.as_str() == requested)
         .ok_or_else(|| Refusal::unsupported_version(&requested))?;
-    let client = meta.client.ok_or_else(|| {
+    let capabilities = meta.capabilities.ok_or_else(|| {
         Refusal::new(Code::MissingRequiredField)
             .because(format!("`_meta[\"{CAPABILITIES}\"]` is missing"))
     })?;
-    let (client, _) = declared(client).ok_or_else(|| mismatch(CAPABILITIES))?;
-    Ok(Some(Modern { version, client }))
+    if !capabilities.get().starts_with('{') {
+        return Err(mismatch(CAPABILITIES));
+    }
+    let level = meta
+        .level
+        .map(|raw| level(raw).ok_or_else(|| mismatch(LEVEL)));
+    Ok(Some(Modern {
+        version,
+        capabilities,
+        client: meta.client.filter(|client| client.get().starts_with('{')),
+        level: level.transpose()?,
+    }))
 }
 
 /// The capabilities a client declares, those we know apart from those we do not.
@@ -323,6 +345,62 @@ pub fn declared(capabilities: &RawValue) -> Option<(Vec<Capability>, Vec<Box<str
     Some((known, unknown))
 }
 
+/// Reads the name of a log level.
+fn level(raw: &RawValue) -> Option<Level> {
+    let name: Cow<'_, str> = serde_json::from_str(raw.get()).ok()?;
+    Level::parse(&name)
+}
+
+/// What a request says about itself besides its parameters, in any version.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Meta<'a> {
+    /// What progress is to be reported with: a string or an integer.
+    pub progress: Option<&'a RawValue>,
+}
+
+impl<'a> Meta<'a> {
+    /// Reads the `_meta` of a request. What is not well formed there is as if it were absent.
+    #[must_use]
+    pub fn read(params: Option<&'a RawValue>) -> Self {
+        let raw = params.filter(|raw| raw.get().contains("progressToken"));
+        let meta = raw.and_then(|raw| member(raw, "_meta"));
+        let token = meta.and_then(|meta| member(meta, "progressToken"));
+        Self {
+            progress: token.filter(|token| crate::RequestId::read(token).is_some()),
+        }
+    }
+}
+
+/// One member of an object; `None` if it is no object, has no such member, or that is null.
+#[must_use]
+pub fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
+    struct Find<'n>(&'n str);
+
+    impl<'de> Visitor<'de> for Find<'_> {
+        type Value = Option<&'de RawValue>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+            let mut found = None;
+            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+                if key == self.0 {
+                    found = Some(map.next_value()?);
+                } else {
+                    map.next_value::<IgnoredAny>()?;
+                }
+            }
+            Ok(found)
+        }
+    }
+
+    let mut reader = serde_json::Deserializer::from_str(object.get());
+    let found = serde::Deserializer::deserialize_map(&mut reader, Find(name)).ok()?;
+    found.filter(|value| value.get() != "null")
+}
+
 /// Reads an object, and nothing else: a derived reader would take an array for one.
 fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
     if !raw.get().starts_with('{') {
@@ -343,9 +421,14 @@ pub const fn resource_not_found(version: Version) -> RpcCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Ability;
 
-    fn read(params: &str) -> Result<Option<Modern>, Refusal> {
-        modern(Some(&RawValue::from_string(params.to_owned()).unwrap()))
+    fn params(text: &str) -> Box<RawValue> {
+        RawValue::from_string(text.to_owned()).unwrap()
+    }
+
+    fn read(params: &RawValue) -> Result<Option<Modern<'_>>, Refusal> {
+        modern(Some(params))
     }
 
     #[test]
@@ -384,18 +467,21 @@ mod tests {
             r#"[{"io.modelcontextprotocol/protocolVersion": "2026-07-28",
                  "io.modelcontextprotocol/clientCapabilities": {}}]"#,
         ] {
-            assert_eq!(read(old), Ok(None), "{old}");
+            assert!(read(&params(old)).unwrap().is_none(), "{old}");
         }
         let escaped = r#"{"_meta": {"io.modelcontextprotocol\/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol\/clientCapabilities": {"sampling": {}, "x": {}}}}"#;
-        let modern = read(escaped).unwrap().unwrap();
-        assert_eq!(modern.client, [Capability::Sampling]);
+        let escaped = params(escaped);
+        let modern = read(&escaped).unwrap().unwrap();
+        assert!(Ability::Sampling.is_declared(modern.capabilities, modern.version));
+        assert_eq!(modern.level, None);
     }
 
     #[test]
     fn a_modern_request_that_lacks_something_is_refused() {
         let refused = |meta: &str| {
-            let refusal = read(&format!(r#"{{"_meta": {{{meta}}}}}"#)).unwrap_err();
+            let params = params(&format!(r#"{{"_meta": {{{meta}}}}}"#));
+            let refusal = read(&params).unwrap_err();
             (refusal.code(), refusal.rpc_code().0)
         };
         let version = r#""io.modelcontextprotocol/protocolVersion""#;
@@ -416,6 +502,37 @@ mod tests {
             refused(&format!(r#"{version}: "2026-07-28", {client}: []"#)),
             (Code::FieldTypeMismatch, -32602)
         );
+        let level = r#""io.modelcontextprotocol/logLevel""#;
+        assert_eq!(
+            refused(&format!(
+                r#"{version}: "2026-07-28", {client}: {{}}, {level}: "loud""#
+            )),
+            (Code::FieldTypeMismatch, -32602)
+        );
+    }
+
+    #[test]
+    fn a_progress_token_is_a_string_or_an_integer() {
+        let token = |text: &str| {
+            let params = params(text);
+            Meta::read(Some(&params))
+                .progress
+                .map(|raw| raw.get().to_owned())
+        };
+        assert_eq!(token(r#"{"_meta": {"progressToken": 7}}"#).unwrap(), "7");
+        assert_eq!(
+            token(r#"{"_meta": {"progressToken": "a"}}"#).unwrap(),
+            "\"a\""
+        );
+        for none in [
+            r#"{"_meta": {"progressToken": null}}"#,
+            r#"{"_meta": {"progressToken": 1.5}}"#,
+            r#"{"_meta": {"progressToken": {}}}"#,
+            r#"{"progressToken": 1}"#,
+            r#"{"_meta": ["progressToken"]}"#,
+        ] {
+            assert_eq!(token(none), None, "{none}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! `params` and `result` stay raw until somebody needs a type. Nothing here recurses over the
 //! input or keeps more than the input itself, so hostile bytes cost what their length costs.
 
-use crate::{Code, Refusal, RequestId, RpcCode, Version};
+use crate::{AskId, Code, Refusal, RequestId, RpcCode, Version};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -201,6 +201,34 @@ pub fn write_raw_error(
     }
     let jsonrpc = "2.0";
     write(out, &Message { jsonrpc, id, error })
+}
+
+/// Appends a request of ours as one line, without the line's end.
+///
+/// # Errors
+///
+/// If `params` cannot be represented as JSON; `out` is then as it was.
+pub fn write_request(
+    out: &mut Vec<u8>,
+    id: AskId,
+    method: &str,
+    params: Option<&(impl Serialize + ?Sized)>,
+) -> serde_json::Result<()> {
+    #[derive(Serialize)]
+    struct Message<'a, T: ?Sized> {
+        jsonrpc: &'static str,
+        id: u64,
+        method: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        params: Option<&'a T>,
+    }
+    let message = Message {
+        jsonrpc: "2.0",
+        id: id.0,
+        method,
+        params,
+    };
+    write(out, &message)
 }
 
 /// Appends a notification as one line, without the line's end.

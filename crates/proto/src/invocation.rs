@@ -4,7 +4,9 @@
 //! a person or for the client. However it goes, there is exactly one end: it is answered, or it is
 //! suppressed because the client took it back. A call counts as cancelled only if its handler had
 //! not started, or stopped and said so; one that had to be torn down is unknown, because what it
-//! did is not known. A deadline while executing is always a timeout.
+//! did is not known. A deadline while executing is always a timeout. A handler that asks a client
+//! to which nothing can be sent is let go, and moves nothing: it runs again, from its start, when
+//! the client comes back with the answers.
 
 use crate::{
     Code, Refusal, Time,
@@ -139,6 +141,8 @@ pub enum End {
     Ran(Outcome),
     /// Its handler never started, so it moved nothing.
     NotRun,
+    /// Its handler needs answers, so it moved nothing; it runs again when they are there.
+    Asked,
 }
 
 /// What can happen to a call.
@@ -162,6 +166,8 @@ pub enum Input {
     Wait,
     /// It goes on.
     Resume,
+    /// It needs answers from a client that has to come back with them.
+    Asked,
     /// The handler reports progress.
     Progress,
     /// The handler returned.
@@ -208,6 +214,8 @@ pub enum Effect {
     Commit(Outcome),
     /// Answer with what the handler returned.
     Respond,
+    /// Answer with what the handler asks.
+    Ask,
     /// Answer with this.
     Refuse(Refusal),
     /// Do not answer: the client took it back.
@@ -260,6 +268,7 @@ pub fn step(state: &State, input: Input, now: Time) -> Step<State, Effect> {
             | Input::Refused(_)
             | Input::Wait
             | Input::Resume
+            | Input::Asked
             | Input::Progress
             | Input::Finished(_)
             | Input::Panicked
@@ -281,6 +290,7 @@ fn idle(input: Input, now: Time) -> Step<State, Effect> {
         | Input::Refused(_)
         | Input::Wait
         | Input::Resume
+        | Input::Asked
         | Input::Progress
         | Input::Finished(_)
         | Input::Panicked
@@ -323,6 +333,7 @@ fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State
             go(State::Pending { clock, grace }, [])
         }
         Input::Call { .. }
+        | Input::Asked
         | Input::Progress
         | Input::Finished(_)
         | Input::Panicked
@@ -383,6 +394,10 @@ fn executing(clock: Clock, stop: Stop, input: Input, now: Time) -> Step<State, E
             }
             Stop::Asked { .. } | Stop::NotAsked { .. } => go(here, []),
         },
+        Input::Asked => {
+            let effects = [Effect::TearDown, Effect::LeaveQueue, answer(Effect::Ask)];
+            go(State::Result(End::Asked), effects)
+        }
         Input::Progress => match stop {
             Stop::NotAsked { .. } => go(here, [Effect::Forward]),
             Stop::Asked { .. } => go(here, []),
@@ -418,6 +433,7 @@ impl Machine for Invocation {
         ("Pending", "cancel", "Result"),
         ("Pending", "shutdown", "Result"),
         ("Pending", "tick", "Result"),
+        ("Executing", "asked", "Result"),
         ("Executing", "finished", "Result"),
         ("Executing", "panicked", "Result"),
         ("Executing", "stopped", "Result"),
@@ -448,6 +464,7 @@ impl Machine for Invocation {
             Input::Refused(Refusal::new(Code::NotInState)),
             Input::Wait,
             Input::Resume,
+            Input::Asked,
             Input::Progress,
             Input::Finished(Finish::Success),
             Input::Finished(Finish::Error),
@@ -487,6 +504,7 @@ impl Machine for Invocation {
             Input::Refused(_) => "refused",
             Input::Wait => "wait",
             Input::Resume => "resume",
+            Input::Asked => "asked",
             Input::Progress => "progress",
             Input::Finished(_) => "finished",
             Input::Panicked => "panicked",

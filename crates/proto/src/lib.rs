@@ -30,6 +30,7 @@
 //! | [`elicitation`] | something a person is asked |
 //! | [`machine`] | what machines have in common, for walking and drawing them |
 
+mod ability;
 pub mod batch;
 pub mod connection;
 pub mod elicitation;
@@ -37,6 +38,7 @@ pub mod era;
 pub mod frame;
 mod ids;
 pub mod invocation;
+mod level;
 pub mod machine;
 pub mod messages;
 pub mod negotiation;
@@ -47,7 +49,9 @@ pub mod task;
 pub mod tasks;
 mod time;
 
+pub use ability::Ability;
 pub use era::Version;
 pub use ids::{AskId, CallId, RequestId};
+pub use level::Level;
 pub use refusal::{Code, Refusal, RpcCode};
 pub use time::Time;

@@ -4,7 +4,10 @@
 //! lies in 1001–1089; what JSON-RPC code and which `data` it becomes on the wire is decided here
 //! and nowhere else.
 
-use crate::Version;
+use crate::{
+    Ability, Version,
+    era::{self, Era},
+};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use std::{borrow::Cow, fmt};
 
@@ -251,6 +254,10 @@ impl RpcCode {
     pub const INTERNAL_ERROR: Self = Self(-32603);
     /// 2025-11-25 and before: no such resource.
     pub const RESOURCE_NOT_FOUND: Self = Self(-32002);
+    /// 2026-07-28: the HTTP headers do not say what the body says.
+    pub const HEADER_MISMATCH: Self = Self(-32020);
+    /// 2026-07-28: the client did not declare what the request takes.
+    pub const MISSING_CAPABILITY: Self = Self(-32021);
     /// 2026-07-28: the version on the request is not supported.
     pub const UNSUPPORTED_VERSION: Self = Self(-32022);
 }
@@ -273,6 +280,8 @@ pub struct Refusal {
     message: Cow<'static, str>,
     requested: Option<Box<str>>,
     supported: &'static [Version],
+    required: Option<Ability>,
+    uri: Option<Box<str>>,
 }
 
 impl Refusal {
@@ -285,6 +294,8 @@ impl Refusal {
             message: Cow::Borrowed(code.facts().message),
             requested: None,
             supported: Version::NEWEST_FIRST,
+            required: None,
+            uri: None,
         }
     }
 
@@ -316,6 +327,33 @@ impl Refusal {
         Self {
             requested: Some(shortened(requested).into()),
             ..Self::new(Code::InvalidProtocolVersion).with_rpc(RpcCode::UNSUPPORTED_VERSION)
+        }
+    }
+
+    /// The client did not declare that it can do this. A 2026-07-28 client is told by a code of
+    /// the protocol's own.
+    #[must_use]
+    pub fn missing_capability(required: Ability, version: Version) -> Self {
+        let what = serde_json::to_string(&required).unwrap_or_default();
+        let refusal = Self {
+            required: Some(required),
+            ..Self::new(Code::ProtocolError)
+                .because(format!("the client did not declare the capability {what}"))
+        };
+        match version.era() {
+            Era::Handshake => refusal,
+            Era::Stateless => refusal.with_rpc(RpcCode::MISSING_CAPABILITY),
+        }
+    }
+
+    /// There is no such resource; the code of it depends on the version.
+    #[must_use]
+    pub fn resource_not_found(uri: &str, version: Version) -> Self {
+        Self {
+            uri: Some(shortened(uri).into()),
+            ..Self::new(Code::ResourceNotFound)
+                .with_rpc(era::resource_not_found(version))
+                .because(format!("resource not found: {}", shortened(uri)))
         }
     }
 
@@ -387,6 +425,13 @@ impl Serialize for Refusal {
             supported: Option<&'a [Version]>,
             #[serde(skip_serializing_if = "Option::is_none")]
             requested: Option<&'a str>,
+            #[serde(
+                rename = "requiredCapabilities",
+                skip_serializing_if = "Option::is_none"
+            )]
+            required: Option<Ability>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            uri: Option<&'a str>,
         }
         let mut map = serializer.serialize_map(Some(3))?;
         map.serialize_entry("code", &self.rpc.0)?;
@@ -397,6 +442,8 @@ impl Serialize for Refusal {
                 refusal: self.facts(),
                 supported: self.requested.as_ref().map(|_| self.supported),
                 requested: self.requested.as_deref(),
+                required: self.required,
+                uri: self.uri.as_deref(),
             },
         )?;
         map.end()

@@ -230,7 +230,7 @@ impl Running {
                 ));
             }
             // Progress has no way out of a handler yet, so there is nothing to forward.
-            Effect::Suppress | Effect::Forward => {}
+            Effect::Suppress | Effect::Forward | Effect::Ask => {}
         }
     }
 

@@ -128,7 +128,7 @@ struct Ended {
 /// A request on its way through the machine.
 struct Arrived<'a> {
     request: &'a Request<'a>,
-    modern: Option<Modern>,
+    modern: Option<Modern<'a>>,
     offer: Option<Offer>,
 }
 
@@ -520,7 +520,7 @@ impl Driver {
             let agreement = Agreement {
                 version: modern.version,
                 server: self.inner.stateless_capabilities(),
-                client: modern.client.iter().copied().collect(),
+                client: Default::default(),
                 unsupported: Vec::new(),
             };
             agreement.allows(method)?;

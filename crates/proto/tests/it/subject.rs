@@ -394,6 +394,7 @@ impl Subject for invocation::Times {
             Input::Refused(Refusal::new(Code::NotInState)),
             Input::Wait,
             Input::Resume,
+            Input::Asked,
             Input::Progress,
             Input::Finished(Finish::Success),
             Input::Finished(Finish::Error),
@@ -412,7 +413,7 @@ impl Subject for invocation::Times {
     fn is_seen(effect: &invocation::Effect) -> bool {
         use invocation::Effect;
         match effect {
-            Effect::Forward | Effect::Respond | Effect::Refuse(_) => true,
+            Effect::Forward | Effect::Respond | Effect::Ask | Effect::Refuse(_) => true,
             Effect::Enqueue
             | Effect::LeaveQueue
             | Effect::Start

@@ -40,7 +40,9 @@ impl Modelled for Times {
         }
         for effect in moment.effects() {
             match effect {
-                Effect::Respond | Effect::Refuse(_) | Effect::Suppress => notes.memory.ends += 1,
+                Effect::Respond | Effect::Ask | Effect::Refuse(_) | Effect::Suppress => {
+                    notes.memory.ends += 1;
+                }
                 Effect::Commit(_) => {
                     notes.deny("the commit comes before the answer", notes.memory.ends > 0);
                     notes.memory.commits += 1;
@@ -57,7 +59,7 @@ impl Modelled for Times {
         let (ended, committed) = match after {
             State::Idle => (ends, commits),
             State::Pending { .. } | State::Executing { .. } => (0, 0),
-            State::Result(End::NotRun) => (1, 0),
+            State::Result(End::NotRun | End::Asked) => (1, 0),
             State::Result(End::Ran(_)) => (1, 1),
         };
         notes.deny("exactly one end per call", ends != ended);
@@ -99,6 +101,7 @@ impl Modelled for Times {
         ] {
             notes.show(example, *after == State::Result(End::Ran(outcome)));
         }
+        notes.show("a call asks", *after == State::Result(End::Asked));
         notes.show("a call does not run", *after == State::Result(End::NotRun));
         notes.show(
             "a call succeeds although it was taken back",
@@ -131,6 +134,7 @@ impl Modelled for Times {
             sometimes!("a call times out"),
             sometimes!("a call is cancelled"),
             sometimes!("what became of a call is unknown"),
+            sometimes!("a call asks"),
             sometimes!("a call does not run"),
             sometimes!("a call succeeds although it was taken back"),
             sometimes!("a call that stands still is taken back and ends"),

@@ -32,7 +32,9 @@ proptest! {
             }
             for effect in moment.outcome.iter().flatten() {
                 match effect {
-                    Effect::Respond | Effect::Refuse(_) | Effect::Suppress => orders.ends += 1,
+                    Effect::Respond | Effect::Ask | Effect::Refuse(_) | Effect::Suppress => {
+                        orders.ends += 1;
+                    }
                     Effect::Commit(outcome) => {
                         assert_eq!(orders.ends, 0, "committed after the end");
                         orders.commits.push(*outcome);
@@ -41,7 +43,11 @@ proptest! {
                     Effect::Forward | Effect::AskToStop | Effect::TearDown => {
                         assert!(orders.started && orders.ends == 0);
                     }
-                    Effect::Enqueue | Effect::LeaveQueue => assert!(!orders.started),
+                    Effect::Enqueue => assert!(!orders.started),
+                    Effect::LeaveQueue => {
+                        let asked = moment.after.state == State::Result(End::Asked);
+                        assert_eq!(orders.started, asked);
+                    }
                 }
             }
             match &moment.after.state {
@@ -50,6 +56,7 @@ proptest! {
                     match end {
                         End::Ran(outcome) => assert_eq!(orders.commits, [*outcome]),
                         End::NotRun => assert!(orders.commits.is_empty() && !orders.started),
+                        End::Asked => assert!(orders.commits.is_empty() && orders.started),
                     }
                 }
                 State::Pending { .. } => assert!(orders.ends == 0 && !orders.started),
@@ -96,7 +103,7 @@ proptest! {
             for effect in moment.outcome.iter().flatten() {
                 match effect {
                     Effect::Suppress => assert!(taken_back),
-                    Effect::Respond => assert!(!taken_back),
+                    Effect::Respond | Effect::Ask => assert!(!taken_back),
                     Effect::Enqueue
                     | Effect::LeaveQueue
                     | Effect::Start
