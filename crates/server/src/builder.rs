@@ -6,6 +6,7 @@ use crate::{
     lists::Lists,
     model::{Implementation, JsonObject},
     schema::Schema,
+    seal::Sealer,
     server::{Inner, Server},
 };
 use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
@@ -16,6 +17,21 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
 const JOURNAL_LIMIT: u64 = 10_000;
+
+/// How much of what a server keeps for its clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// How many subscriptions a client may have.
+    pub subscriptions: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            subscriptions: 1024,
+        }
+    }
+}
 
 /// Collects what a server is made of. Nothing fails before [`build`](Self::build).
 #[must_use]
@@ -34,6 +50,10 @@ pub struct Builder {
     times: Times,
     tool_timeout: Option<Duration>,
     journal_limit: Option<u64>,
+    ask_timeout: Duration,
+    subscriptions: interlock_proto::subscription::Rules,
+    bounds: Bounds,
+    secret: Option<Vec<u8>>,
 }
 
 /// Why a server cannot be built. Each says whose name it is about.
@@ -71,6 +91,9 @@ pub enum BuildError {
     /// The workflow does not fit the server.
     #[error("the workflow does not fit the server: {0}")]
     Workflow(Box<Finding>),
+    /// There is no secret to seal with.
+    #[error("what clients carry for the server cannot be sealed: {0}")]
+    Secret(String),
     /// The workflow says something that this version would not obey. Serving it all the same
     /// would let calls through that it forbids.
     #[error("{what} cannot be served yet")]
@@ -102,6 +125,10 @@ impl Builder {
             times: Times::default(),
             tool_timeout: None,
             journal_limit: Some(JOURNAL_LIMIT),
+            ask_timeout: Duration::from_secs(5 * 60),
+            subscriptions: interlock_proto::subscription::Rules::default(),
+            bounds: Bounds::default(),
+            secret: None,
         }
     }
 
@@ -186,6 +213,31 @@ impl Builder {
         self
     }
 
+    /// How long a client has to answer what a handler asks it, and to come back with answers.
+    pub const fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.ask_timeout = timeout;
+        self
+    }
+
+    /// With what the server seals what clients carry for it. Servers that stand in for each other
+    /// must share it; one that stands alone makes up its own. At least 32 bytes.
+    pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.secret = Some(secret.into());
+        self
+    }
+
+    /// How much is kept for clients.
+    pub const fn bounds(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// When subscriptions end by themselves; never unless said otherwise.
+    pub const fn subscriptions(mut self, rules: interlock_proto::subscription::Rules) -> Self {
+        self.subscriptions = rules;
+        self
+    }
+
     /// Judges what was collected.
     ///
     /// # Errors
@@ -210,9 +262,14 @@ impl Builder {
             let not_served = not_served(workflow).into_iter();
             errors.extend(not_served.map(|what| BuildError::NotServed { what }));
         }
-        if !errors.is_empty() {
+        let sealer = match &self.secret {
+            Some(secret) => Sealer::new(secret).map_err(|error| error.to_string()),
+            None => Sealer::random().map_err(|error| error.to_string()),
+        };
+        let sealer = sealer.map_err(|error| errors.push(BuildError::Secret(error)));
+        let (true, Ok(sealer)) = (errors.is_empty(), sealer) else {
             return Err(BuildErrors(errors));
-        }
+        };
         let by_workflow = || Some(self.workflow.as_ref()?.settings().tool_timeout);
         let execution = self.tool_timeout.or_else(by_workflow);
         let times = Times {
@@ -233,6 +290,11 @@ impl Builder {
             times,
             journal_limit: self.journal_limit,
             shared: std::sync::OnceLock::new(),
+            audience: crate::audience::Audience::default(),
+            sealer,
+            ask_timeout: self.ask_timeout,
+            subscriptions: self.subscriptions,
+            bounds: self.bounds,
         }))
     }
 }

@@ -1,55 +1,68 @@
 //! One call: the loop around the invocation machine.
 //!
 //! It waits for one thing, lets the machine decide, and does what the machine orders. Committing
-//! comes before telling others, telling others before answering.
+//! comes before telling others, telling others before answering. What the handler says before its
+//! result goes through here, too, so that it comes in order and nothing comes after the end.
 
 use crate::{
+    ask::AskError,
+    caller::{Caller, Way},
     clock,
-    context::{Context, Place},
+    context::{Context, Place, Shared},
     convert::{self, Answer, No},
-    handler::{Failure, Prepared, Reply},
-    instance::{Held, Inbox, Instance, KeepError, Marked, Turn},
+    failure::Failure,
+    handler::{Prepared, Reply},
+    instance::{Held, Instance, KeepError, Marked, Turn},
+    note::{News, Note},
+    peer::Peer,
+    route::{Route, Tone},
     server::Inner,
+    voice::{Asking, Progress, Voice, Word},
     wire,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{
-    Code, Refusal, RequestId, Version,
+    AskId, Code, Refusal, RequestId,
     invocation::{self, Effect, Finish, Input, Invocation, Outcome, State},
     machine::Machine,
 };
 use interlock_workflow::{Kind, Pass, Position};
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
-use tokio::sync::watch;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// A call that has been admitted.
 pub(crate) struct Start {
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
+    /// How many calls of its tool may run at once.
+    pub(crate) places: Option<Arc<Semaphore>>,
     pub(crate) handler: Prepared,
     pub(crate) instance: Option<Arc<Instance>>,
-    pub(crate) version: Version,
 }
 
-/// Where a call's messages go, and where it hears from its connection.
+/// Where a call's messages go, who made it, and where it hears from its connection.
 pub(crate) struct Line {
     pub(crate) id: RequestId,
-    pub(crate) inbox: Arc<Inbox>,
+    pub(crate) route: Route,
+    pub(crate) caller: Arc<Caller>,
     pub(crate) signals: Signals,
 }
 
-/// What a call has to say to its client: whole lines.
-#[derive(Debug, Default)]
+/// The answer to a call: a whole line.
+#[derive(Debug)]
 pub(crate) struct Said {
-    /// What comes before the answer.
-    pub(crate) before: Vec<u8>,
-    /// The answer, unless the client took the call back.
-    pub(crate) answer: Option<Vec<u8>>,
+    pub(crate) tone: Tone,
+    pub(crate) line: Vec<u8>,
 }
 
-/// Runs the call to its end.
-pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Said {
+/// Runs the call to its end. Nothing is said if the client took the call back.
+pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Option<Said> {
     Running::new(inner, start, line).run().await
 }
 
@@ -58,18 +71,30 @@ struct Running {
     kind: Kind,
     name: String,
     timeout: Option<Duration>,
+    places: Option<Arc<Semaphore>>,
+    permit: Option<OwnedSemaphorePermit>,
     handler: Option<Prepared>,
     instance: Option<Arc<Instance>>,
-    version: Version,
     line: Line,
     waiting: Waiting,
+    /// The handler is done, but not everything it said before has been passed on.
+    came: Option<Came>,
+    voice: Arc<Voice>,
+    words: VecDeque<Word>,
+    /// The last progress that was told, and one that is to be told.
+    reached: Option<f64>,
+    progress: Option<Progress>,
+    /// What the client is being asked, by the handler's numbers.
+    asks: BTreeMap<u64, AskId>,
+    /// What the client has to come back with.
+    questions: Vec<Asking>,
     stop: watch::Sender<bool>,
     turn: Option<Turn>,
     /// Where the instance stood after this call had moved it; others may have moved it since.
     after: Option<Position>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
-    said: Said,
+    said: Option<Said>,
 }
 
 /// How often a call tries to write down that it runs, if others write in between.
@@ -80,6 +105,8 @@ enum Waiting {
     Nothing,
     /// For nothing: it need not take turns, and this is what became of it.
     Judged(Option<Result<Duration, No>>),
+    /// For a place among the calls of its tool.
+    Place(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
     Turn(BoxFuture<'static, Option<Held>>),
     Handler(BoxFuture<'static, Finished>),
 }
@@ -90,6 +117,7 @@ type Finished = std::thread::Result<Result<Reply, Failure>>;
 /// What it waited for.
 enum Came {
     Judgement(Result<Duration, No>),
+    Place(Option<OwnedSemaphorePermit>),
     Turn(Option<Held>),
     Finished(Finished),
 }
@@ -101,21 +129,29 @@ impl Running {
             kind: start.kind,
             name: start.name,
             timeout: start.timeout,
+            places: start.places,
+            permit: None,
             handler: Some(start.handler),
             instance: start.instance,
-            version: start.version,
             line,
             waiting: Waiting::Nothing,
+            came: None,
+            voice: Arc::default(),
+            words: VecDeque::new(),
+            reached: None,
+            progress: None,
+            asks: BTreeMap::new(),
+            questions: Vec::new(),
             stop: watch::Sender::new(false),
             turn: None,
             after: None,
             reply: None,
             no: None,
-            said: Said::default(),
+            said: None,
         }
     }
 
-    async fn run(mut self) -> Said {
+    async fn run(mut self) -> Option<Said> {
         let times = self.inner.times;
         let mut state = State::Idle;
         let mut input = Input::Call {
@@ -132,7 +168,7 @@ impl Running {
             }
             input = match state {
                 State::Result(_) => Input::Settled,
-                State::Idle => return self.said,
+                State::Idle => return self.said.take(),
                 State::Pending { .. } => self.next_while_pending(&state).await,
                 State::Executing { .. } => self.next_while_executing(&state).await,
             };
@@ -141,45 +177,135 @@ impl Running {
 
     /// A call that was taken back while it waited must not begin, even if its turn has come.
     async fn next_while_pending(&mut self, state: &State) -> Input {
-        let came = tokio::select! {
-            biased;
-            signal = self.line.signals.next() => return signal,
-            came = self.waiting.next() => came,
-            () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
-        };
-        let input = self.input(came).await;
-        // It may have been taken back while the store was asked.
-        self.line.signals.ready().unwrap_or(input)
+        loop {
+            let came = tokio::select! {
+                biased;
+                signal = self.line.signals.next() => return signal,
+                came = self.waiting.next() => came,
+                () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
+            };
+            let Some(input) = self.input(came).await else {
+                continue;
+            };
+            // It may have been taken back while the store was asked.
+            return self.line.signals.ready().unwrap_or(input);
+        }
     }
 
     /// What a handler has done is done, even if nobody wants it any more.
     async fn next_while_executing(&mut self, state: &State) -> Input {
-        let came = tokio::select! {
-            biased;
-            came = self.waiting.next() => came,
-            signal = self.line.signals.next() => return signal,
-            () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
-        };
-        self.input(came).await
+        loop {
+            while let Some(word) = self.words.pop_front() {
+                if let Some(input) = self.hear(word) {
+                    return input;
+                }
+            }
+            if !self.questions.is_empty() {
+                return Input::Asked;
+            }
+            if let Some(came) = self.came.take()
+                && let Some(input) = self.input(came).await
+            {
+                return input;
+            }
+            let voice = &*self.voice;
+            let route = &self.line.route;
+            tokio::select! {
+                biased;
+                words = async { route.room().await; voice.next().await } => self.words = words,
+                came = self.waiting.next() => {
+                    self.came = Some(came);
+                    self.words.append(&mut self.voice.take());
+                }
+                signal = self.line.signals.next() => return signal,
+                () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
+            }
+        }
     }
 
-    /// What came, as the machine hears it.
-    async fn input(&mut self, came: Came) -> Input {
+    /// What the handler said, and what that means to the machine.
+    fn hear(&mut self, word: Word) -> Option<Input> {
+        match word {
+            Word::Progress(progress) => {
+                let further = self
+                    .reached
+                    .is_none_or(|reached| progress.progress > reached);
+                if !further {
+                    return None;
+                }
+                self.progress = Some(progress);
+                Some(Input::Progress)
+            }
+            Word::Log(log) => {
+                self.line.route.say(|out| wire::log(out, &log));
+                None
+            }
+            Word::Ask(asking) => self.ask(asking),
+            Word::HangUp => {
+                self.line.route.hang_up();
+                None
+            }
+            Word::Settled(number) => {
+                self.questions.retain(|asking| asking.number != number);
+                let ask = self.asks.remove(&number)?;
+                if let Way::Session(peer) = &self.line.caller.way {
+                    peer.withdraw(ask, &self.line.route);
+                }
+                self.asks.is_empty().then_some(Input::Resume)
+            }
+        }
+    }
+
+    fn ask(&mut self, asking: Asking) -> Option<Input> {
+        match &self.line.caller.way {
+            Way::Alone { .. } => {
+                self.questions.push(asking);
+                None
+            }
+            Way::Session(peer) => {
+                let Asking {
+                    number,
+                    question,
+                    answer,
+                    ..
+                } = asking;
+                match peer.ask(&question, answer, &self.line.route) {
+                    Ok(ask) => {
+                        let first = self.asks.is_empty();
+                        self.asks.insert(number, ask);
+                        first.then_some(Input::Wait)
+                    }
+                    Err((refusal, answer)) => {
+                        let _ = answer.send(Err(AskError::NotNow(refusal)));
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// What came, as the machine hears it; nothing if it only led to something else to wait for.
+    async fn input(&mut self, came: Came) -> Option<Input> {
         self.waiting = Waiting::Nothing;
         let judged = match came {
-            Came::Finished(finished) => return self.finished(finished),
+            Came::Finished(finished) => return Some(self.finished(finished)),
             Came::Judgement(judged) => judged,
+            Came::Place(permit) => {
+                self.permit = permit;
+                self.waiting = self.take_turns();
+                return None;
+            }
             Came::Turn(Some(held)) => self.take_turn(held).await,
             Came::Turn(None) => Err(Refusal::new(Code::InstanceBusy).into()),
         };
-        match judged {
+        Some(match judged {
             Ok(execution) => Input::Turn { execution },
             Err(no) => {
                 let refusal = no.refusal.clone();
                 self.no = Some(no);
                 Input::Refused(refusal)
             }
-        }
+        })
     }
 
     fn finished(&mut self, finished: Finished) -> Input {
@@ -195,10 +321,8 @@ impl Running {
             }
         };
         let input = match &result {
-            Ok(Reply::Tool(result)) if result.is_error() => Input::Finished(Finish::Error),
-            Ok(Reply::Tool(_) | Reply::Resource(_) | Reply::Prompt(_)) => {
-                Input::Finished(Finish::Success)
-            }
+            Ok(reply) if reply.is_error() => Input::Finished(Finish::Error),
+            Ok(_) => Input::Finished(Finish::Success),
             Err(failure) if failure.is_stopped() => Input::Stopped,
             Err(_) => Input::Finished(Finish::Error),
         };
@@ -220,22 +344,36 @@ impl Running {
             }
             Effect::Commit(outcome) => self.commit(outcome).await,
             Effect::Respond => self.respond(),
+            Effect::Ask => self.respond_with_questions(),
             Effect::Refuse(refusal) => {
                 let gate = self.no.take().and_then(|no| no.gate);
-                self.answer(convert::refused(
-                    self.kind,
-                    No { refusal, gate },
-                    self.place(),
-                    self.version,
-                ));
+                self.refuse(No { refusal, gate });
             }
-            // Progress has no way out of a handler yet, so there is nothing to forward.
-            Effect::Suppress | Effect::Forward | Effect::Ask => {}
+            Effect::Forward => self.forward(),
+            Effect::Suppress => {}
+        }
+    }
+
+    fn forward(&mut self) {
+        if let Some((progress, token)) =
+            self.progress.take().zip(self.line.caller.progress.as_ref())
+        {
+            self.reached = Some(progress.progress);
+            self.line
+                .route
+                .say(|out| wire::progress(out, token, &progress));
+        }
+    }
+
+    fn enqueue(&mut self) -> Waiting {
+        match self.places.take() {
+            Some(places) => Waiting::Place(places.acquire_owned().map(Result::ok).boxed()),
+            None => self.take_turns(),
         }
     }
 
     /// A call that can move its instance waits for its turn; any other runs beside it.
-    fn enqueue(&self) -> Waiting {
+    fn take_turns(&self) -> Waiting {
         let Some((workflow, instance)) = self.inner.workflow.as_ref().zip(self.instance.as_ref())
         else {
             return Waiting::Judged(Some(Ok(self.execution(None))));
@@ -306,13 +444,17 @@ impl Running {
             return Waiting::Nothing;
         };
         let place = self.inner.workflow.as_ref().zip(self.instance.as_ref());
-        let place = place.map(|(workflow, instance)| {
-            Arc::new(Place {
-                instance: Arc::clone(instance.id()),
-                state: workflow.state_name(instance.position().state).to_owned(),
-            })
+        let place = place.map(|(workflow, instance)| Place {
+            instance: Arc::clone(instance.id()),
+            state: workflow.state_name(instance.position().state).to_owned(),
         });
-        let context = Context::new(place, self.stop.subscribe());
+        let context = Context::new(Shared {
+            inner: Arc::clone(&self.inner),
+            caller: Arc::clone(&self.line.caller),
+            place,
+            stop: self.stop.subscribe(),
+            voice: Arc::clone(&self.voice),
+        });
         let work = AssertUnwindSafe(async move { handler(context).await });
         Waiting::Handler(work.catch_unwind().boxed())
     }
@@ -329,10 +471,14 @@ impl Running {
                 if inner.lists_change() {
                     let kinds = || workflow.lists_differ(moved.before, moved.after);
                     for kind in kinds() {
-                        wire::list_changed(&mut self.said.before, kind);
+                        let note = Note {
+                            news: News::List(kind.into()),
+                            subscription: None,
+                        };
+                        self.line.route.say(|out| note.write(out));
                     }
                     if let Some(instance) = &self.instance {
-                        instance.tell_others(&self.line.inbox, kinds());
+                        instance.tell_others(self.peer(), kinds().collect::<Vec<_>>().into_iter());
                     }
                 }
             }
@@ -344,23 +490,50 @@ impl Running {
         }
     }
 
+    fn peer(&self) -> Option<&Arc<Peer>> {
+        match &self.line.caller.way {
+            Way::Session(peer) => Some(peer),
+            Way::Alone { .. } => None,
+        }
+    }
+
     fn respond(&mut self) {
+        let version = self.line.caller.version;
         let answer = match self.reply.take() {
-            Some(Ok(reply)) => convert::replied(reply, self.place(), self.version),
-            Some(Err(failure)) => convert::failed(self.kind, &failure, self.place(), self.version),
+            Some(Ok(reply)) => convert::replied(reply, self.place(), version),
+            Some(Err(failure)) => convert::failed(self.kind, &failure, self.place(), version),
             // The step could not be saved, so what the handler said does not hold.
             None => {
                 let no = self.no.take();
                 let no = no.unwrap_or_else(|| Refusal::new(Code::InternalError).into());
-                convert::refused(self.kind, no, self.place(), self.version)
+                return self.refuse(no);
             }
         };
         self.answer(answer);
     }
 
+    fn respond_with_questions(&mut self) {
+        let questions = std::mem::take(&mut self.questions);
+        let Way::Alone { round, .. } = &self.line.caller.way else {
+            return;
+        };
+        let (now, patience) = (self.inner.clock.now(), self.inner.ask_timeout);
+        match round.ask(&self.inner.sealer, &questions, now, patience) {
+            Ok(result) => self.answer(Answer::Asks(result)),
+            Err(refusal) => self.refuse(refusal.into()),
+        }
+    }
+
+    fn refuse(&mut self, no: No) {
+        let place = self.place();
+        let answer = convert::refused(self.kind, no, place, self.line.caller.version);
+        self.answer(answer);
+    }
+
     fn answer(&mut self, answer: Answer) {
-        let line = self.said.answer.insert(Vec::new());
-        wire::answer(line, &self.line.id, answer);
+        let mut line = Vec::new();
+        let tone = wire::answer(&mut line, &self.line.id, answer);
+        self.said = Some(Said { tone, line });
     }
 
     fn place(&self) -> Option<serde_json::Value> {
@@ -368,6 +541,18 @@ impl Running {
         let instance = self.instance.as_ref()?;
         let at = self.after.unwrap_or_else(|| instance.position());
         Some(convert::place(instance.id(), workflow, at))
+    }
+}
+
+impl Drop for Running {
+    /// However the loop ends, nobody listens to the handler any more.
+    fn drop(&mut self) {
+        self.voice.end();
+        if let Way::Session(peer) = &self.line.caller.way {
+            for ask in self.asks.values() {
+                peer.withdraw(*ask, &self.line.route);
+            }
+        }
     }
 }
 
@@ -380,6 +565,7 @@ impl Waiting {
                 Some(judged) => Came::Judgement(judged),
                 None => std::future::pending().await,
             },
+            Self::Place(place) => Came::Place(place.await),
             Self::Turn(turn) => Came::Turn(turn.await),
             Self::Handler(handler) => Came::Finished(handler.await),
         }

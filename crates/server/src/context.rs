@@ -1,13 +1,46 @@
-//! What a handler knows about the call it serves.
+//! What a handler knows about the call it serves, and what it can say before its result.
 
-use std::sync::Arc;
-use tokio::sync::watch;
+#![expect(
+    deprecated,
+    reason = "2026-07-28 deprecates sampling and roots; until they are gone, they are served"
+)]
 
-/// What a handler knows about the call it serves. Cloning it is cheap.
-#[derive(Clone, Debug)]
-pub struct Context {
-    place: Option<Arc<Place>>,
-    stop: watch::Receiver<bool>,
+use crate::{
+    ask::{self, AskError, Form, Question},
+    caller::{Caller, Way},
+    clock,
+    failure::Failure,
+    model::{
+        ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitResult,
+        Implementation, Root,
+    },
+    principal::Principal,
+    server::Inner,
+    voice::{Asking, Log, Progress, Voice, Word},
+};
+use interlock_proto::{Ability, Level, Version};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+use std::{fmt, sync::Arc};
+use tokio::sync::{oneshot, watch};
+
+/// What a handler knows about the call it serves, and what it can say before its result. Cloning
+/// it is cheap.
+///
+/// A handler can ask its client: [`elicit`](Self::elicit), [`visit`](Self::visit),
+/// [`sample`](Self::sample), [`roots`](Self::roots). A client that keeps a connection or a session
+/// is asked over it, and the handler waits. A client of 2026-07-28 is told to come back with the
+/// answers, and then **the handler runs again from its start**, with all answers so far at hand,
+/// perhaps in another process. So what must happen once goes after the last question.
+#[derive(Clone)]
+pub struct Context(Arc<Shared>);
+
+pub(crate) struct Shared {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) caller: Arc<Caller>,
+    pub(crate) place: Option<Place>,
+    pub(crate) stop: watch::Receiver<bool>,
+    pub(crate) voice: Arc<Voice>,
 }
 
 /// Where in a workflow a call runs.
@@ -18,20 +51,86 @@ pub(crate) struct Place {
 }
 
 impl Context {
-    pub(crate) const fn new(place: Option<Arc<Place>>, stop: watch::Receiver<bool>) -> Self {
-        Self { place, stop }
+    pub(crate) fn new(shared: Shared) -> Self {
+        Self(Arc::new(shared))
     }
 
     /// The workflow instance the call belongs to: the key for what a handler remembers.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
-        self.place.as_deref().map(|place| &*place.instance)
+        self.0.place.as_ref().map(|place| &*place.instance)
     }
 
     /// The state in which the call was admitted.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        self.place.as_deref().map(|place| place.state.as_str())
+        self.0.place.as_ref().map(|place| place.state.as_str())
+    }
+
+    /// On whose behalf the call is made.
+    #[must_use]
+    pub fn principal(&self) -> &Principal {
+        &self.0.caller.principal
+    }
+
+    /// The protocol version that the client speaks.
+    #[must_use]
+    pub fn version(&self) -> Version {
+        self.0.caller.version
+    }
+
+    /// What the client calls itself, if it said so. It is not to be trusted.
+    #[must_use]
+    pub fn client(&self) -> Option<Implementation> {
+        self.0.caller.client.info()
+    }
+
+    /// What the client says it can do.
+    #[must_use]
+    pub fn client_capabilities(&self) -> ClientCapabilities {
+        self.0.caller.client.capabilities()
+    }
+
+    /// Fails unless the client has declared that it can do this.
+    ///
+    /// # Errors
+    ///
+    /// A failure that tells the client what is missing.
+    pub fn require(&self, ability: Ability) -> Result<(), Failure> {
+        self.0.caller.can(ability).map_err(Failure::refused)
+    }
+
+    /// What the application's start hook made, if it made a `T`.
+    #[must_use]
+    pub fn app<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.0.inner.app()?.downcast_ref()
+    }
+
+    /// What the session remembers under this name.
+    ///
+    /// # Errors
+    ///
+    /// If it is no `T`, or if there is no session: 2026-07-28 has none.
+    pub fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Failure> {
+        let value = match &self.0.caller.way {
+            Way::Session(peer) => peer.get(name),
+            Way::Alone { .. } => return Err(no_session()),
+        };
+        Ok(value.map(serde_json::from_value).transpose()?)
+    }
+
+    /// Lets the session remember this under this name, until it ends.
+    ///
+    /// # Errors
+    ///
+    /// If the value is not representable as JSON, if the session remembers too much already, or if
+    /// there is no session: 2026-07-28 has none.
+    pub async fn set(&self, name: &str, value: &(impl Serialize + Sync)) -> Result<(), Failure> {
+        let value = serde_json::to_value(value)?;
+        match &self.0.caller.way {
+            Way::Session(peer) => peer.set(name, value).await,
+            Way::Alone { .. } => Err(no_session()),
+        }
     }
 
     /// Whether nobody wants the result any more: the client has taken the call back, its deadline
@@ -41,12 +140,179 @@ impl Context {
     /// [`Failure::stopped`](crate::Failure::stopped).
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        *self.stop.borrow() || self.stop.has_changed().is_err()
+        *self.0.stop.borrow() || self.0.stop.has_changed().is_err()
     }
 
     /// Completes when [`is_cancelled`](Self::is_cancelled) becomes true.
     pub async fn cancelled(&self) {
         // An error means that the call has ended, which comes to the same.
-        let _ = self.stop.clone().wait_for(|stop| *stop).await;
+        let _ = self.0.stop.clone().wait_for(|stop| *stop).await;
+    }
+
+    /// Tells the client how far the call has come, if it wants to know. What does not increase is
+    /// not told.
+    pub async fn progress(&self, progress: f64, total: Option<f64>, message: Option<&str>) {
+        if self.0.caller.progress.is_some() && progress.is_finite() {
+            let word = Word::Progress(Progress {
+                progress,
+                total: total.filter(|total| total.is_finite()),
+                message: message.map(str::to_owned),
+            });
+            self.0.voice.say(word).await;
+        }
+    }
+
+    /// Writes to the client's log, if it takes messages of this level. Secrets do not belong there.
+    pub async fn log(&self, level: Level, data: impl Serialize) {
+        self.log_as(level, None, data).await;
+    }
+
+    /// As [`log`](Self::log), by the name of a logger.
+    pub async fn log_as(&self, level: Level, logger: Option<&str>, data: impl Serialize) {
+        if !self.0.caller.wants(level) {
+            return;
+        }
+        match serde_json::to_value(data) {
+            Ok(data) => {
+                let logger = logger.map(str::to_owned);
+                let word = Word::Log(Log {
+                    level,
+                    logger,
+                    data,
+                });
+                self.0.voice.say(word).await;
+            }
+            Err(error) => tracing::warn!(%error, "a log message is not representable"),
+        }
+    }
+
+    /// Lets the client close the connection on which it waits, and come back for the result: for
+    /// calls that take long. It does something only where a stream can be taken up again, which is
+    /// over HTTP with 2025-11-25.
+    pub async fn hang_up(&self) {
+        if matches!(self.0.caller.way, Way::Session(_)) && self.version() >= Version::V2025_11_25 {
+            self.0.voice.say(Word::HangUp).await;
+        }
+    }
+
+    /// Asks the person at the client to fill in a form. `key` is the handler's own name for the
+    /// question, another one for each.
+    ///
+    /// # Errors
+    ///
+    /// If the client cannot be asked, or does not answer. Saying no is an answer.
+    pub async fn elicit(&self, key: &str, form: &Form) -> Result<ElicitResult, AskError> {
+        let question = Question::form(form, self.version());
+        self.ask(key, question, |answer| ask::filled_in(form, answer))
+            .await
+    }
+
+    /// Asks the person at the client to visit a URL, and tells whether they consented. What they
+    /// do there, the server learns there. `key` as for [`elicit`](Self::elicit).
+    ///
+    /// # Errors
+    ///
+    /// If the client cannot be asked, or does not answer. Saying no is an answer.
+    pub async fn visit(
+        &self,
+        key: &str,
+        message: &str,
+        url: &str,
+    ) -> Result<ElicitResult, AskError> {
+        let id = crate::server::random_id()
+            .map_err(|error| AskError::NotAQuestion(error.to_string()))?;
+        let question = Question::url(message, url, &id, self.version());
+        self.ask(key, question, ask::consented).await
+    }
+
+    /// Asks the client's model. `key` as for [`elicit`](Self::elicit).
+    ///
+    /// # Errors
+    ///
+    /// If the client cannot be asked, or does not answer.
+    pub async fn sample(
+        &self,
+        key: &str,
+        params: &CreateMessageRequestParams,
+    ) -> Result<CreateMessageResult, AskError> {
+        self.ask(key, Question::sample(params)?, ask::sampled).await
+    }
+
+    /// Asks the client for its roots. `key` as for [`elicit`](Self::elicit).
+    ///
+    /// # Errors
+    ///
+    /// If the client cannot be asked, or does not answer.
+    pub async fn roots(&self, key: &str) -> Result<Vec<Root>, AskError> {
+        self.ask(key, Question::roots(), ask::listed).await
+    }
+
+    async fn ask<T>(
+        &self,
+        key: &str,
+        question: Question,
+        read: impl Fn(Value) -> Result<T, String>,
+    ) -> Result<T, AskError> {
+        let caller = &self.0.caller;
+        caller
+            .can(question.ability)
+            .map_err(AskError::NotDeclared)?;
+        if let Way::Alone { round, .. } = &caller.way
+            && let Some(answer) = round.answer(key)
+        {
+            match read(answer) {
+                Ok(answer) => return Ok(answer),
+                // It is asked again, as if it had not been answered.
+                Err(why) => tracing::debug!(key, why, "an answer is not valid"),
+            }
+        }
+        let (sender, answer) = oneshot::channel();
+        let number = self.0.voice.number();
+        let waiting = Waiting {
+            voice: &self.0.voice,
+            number,
+        };
+        let asking = Asking {
+            number,
+            key: key.to_owned(),
+            question,
+            answer: sender,
+        };
+        if !self.0.voice.say(Word::Ask(asking)).await {
+            return Err(AskError::Ended);
+        }
+        let clock = &*self.0.inner.clock;
+        let late = clock.now() + self.0.inner.ask_timeout;
+        let answered = tokio::select! {
+            answered = answer => answered.unwrap_or(Err(AskError::Ended)),
+            () = clock::sleep_until(clock, Some(late)) => Err(AskError::Late),
+        };
+        drop(waiting);
+        read(answered?).map_err(AskError::Invalid)
+    }
+}
+
+/// However a handler stops waiting for an answer, the call's clock must go on.
+struct Waiting<'a> {
+    voice: &'a Voice,
+    number: u64,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.voice.remark(Word::Settled(self.number));
+    }
+}
+
+fn no_session() -> Failure {
+    Failure::new("there is no session: a 2026-07-28 request stands alone")
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("principal", &self.0.caller.principal)
+            .field("place", &self.0.place)
+            .finish_non_exhaustive()
     }
 }

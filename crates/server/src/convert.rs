@@ -1,10 +1,13 @@
 //! From what was decided to what is said on the wire.
 
 use crate::{
-    handler::{Failure, Reply, ToolResult},
+    failure::Failure,
+    handler::{Reply, ToolResult},
     model::{CallToolResult, ContentBlock, JsonObject, MetaObject},
 };
-use interlock_proto::{Code, Refusal, Version, era::Era, invocation, refusal::RefusalData};
+use interlock_proto::{
+    Code, Refusal, RpcCode, Version, era::Era, invocation, refusal::RefusalData,
+};
 use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
 use rmcp::model::ResultType;
 use serde::Serialize;
@@ -178,11 +181,10 @@ impl No {
 
     /// As the `error` member of an answer to anything else.
     pub(crate) fn into_error(self) -> Value {
-        json!({
-            "code": self.refusal.rpc_code().0,
-            "message": self.refusal.message(),
-            "data": { "refusal": self.told() },
-        })
+        let mut error =
+            serde_json::to_value(&self.refusal).expect("it holds only strings and numbers");
+        error["data"]["refusal"] = self.told();
+        error
     }
 }
 
@@ -190,8 +192,10 @@ impl No {
 pub(crate) enum Answer {
     /// The `result` member.
     Result(Reply),
-    /// The `error` member.
-    Error(Value),
+    /// The `result` member of a request whose client has to come back with answers.
+    Asks(Value),
+    /// The `error` member, and its code.
+    Error(RpcCode, Value),
 }
 
 /// What a call of that kind is answered with when it is refused.
@@ -201,8 +205,12 @@ pub(crate) fn refused(kind: Kind, no: No, place: Option<Value>, version: Version
             let reply = Reply::Tool(ToolResult::Typed(no.into_tool_result()));
             replied(reply, place, version)
         }
-        Kind::Resource | Kind::Prompt => Answer::Error(no.into_error()),
+        Kind::Resource | Kind::Prompt => error(no),
     }
+}
+
+fn error(no: No) -> Answer {
+    Answer::Error(no.refusal.rpc_code(), no.into_error())
 }
 
 /// What a call of that kind is answered with when its handler fails.
@@ -212,6 +220,15 @@ pub(crate) fn failed(
     place: Option<Value>,
     version: Version,
 ) -> Answer {
+    if let Some(refusal) = failure.refusal() {
+        let no = No::from(refusal.clone());
+        // The protocol has a code of its own for it, which a client is to see.
+        return if refusal.rpc_code() == RpcCode::MISSING_CAPABILITY {
+            error(no)
+        } else {
+            refused(kind, no, place, version)
+        };
+    }
     match kind {
         Kind::Tool => {
             let content = vec![ContentBlock::text(failure.to_string())];
@@ -220,7 +237,7 @@ pub(crate) fn failed(
         }
         Kind::Resource | Kind::Prompt => {
             let refusal = Refusal::new(Code::InternalError).because(failure.to_string());
-            Answer::Error(No::from(refusal).into_error())
+            error(refusal.into())
         }
     }
 }

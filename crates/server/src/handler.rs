@@ -2,6 +2,7 @@
 
 use crate::{
     context::Context,
+    failure::Failure,
     model::{
         CallToolResult, ContentBlock, GetPromptResult, JsonObject, PromptArgument, PromptMessage,
         PromptModel, ReadResourceResult, ResourceContents, ResourceModel, Role, ToolAnnotations,
@@ -37,6 +38,14 @@ pub(crate) enum Reply {
 }
 
 impl Reply {
+    /// Whether it says that the call failed.
+    pub(crate) fn is_error(&self) -> bool {
+        match self {
+            Self::Tool(result) => result.is_error(),
+            Self::Resource(_) | Self::Prompt(_) => false,
+        }
+    }
+
     /// Takes out what only we may say about a call.
     pub(crate) fn disown(&mut self) {
         let ours = |name: &String| name.starts_with(OURS);
@@ -56,50 +65,6 @@ impl Reply {
 
 /// Under which names results say what the server has to say.
 const OURS: &str = "dev.interlock/";
-
-/// Why a handler did not do what it was asked.
-///
-/// Every error turns into one by `?`; its message is told to the model.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    stopped: bool,
-}
-
-impl Failure {
-    /// It failed for the reason given.
-    pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            stopped: false,
-        }
-    }
-
-    /// It stopped because the client took the call back, and has undone or not done its work.
-    #[must_use]
-    pub fn stopped() -> Self {
-        Self {
-            message: "stopped".to_owned(),
-            stopped: true,
-        }
-    }
-
-    pub(crate) const fn is_stopped(&self) -> bool {
-        self.stopped
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl<E: std::error::Error> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self::new(error.to_string())
-    }
-}
 
 /// What a tool returns: one of the protocol's results, or raw JSON that passes through unread.
 #[derive(Clone, Debug, Serialize)]
@@ -579,7 +544,7 @@ fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, String> {
     serde_json::from_value(Value::Object(arguments)).map_err(|error| shortened(&error.to_string()))
 }
 
-fn schema_of<A: JsonSchema>() -> JsonObject {
+pub(crate) fn schema_of<A: JsonSchema>() -> JsonObject {
     let mut settings = SchemaSettings::draft2020_12();
     settings.meta_schema = None;
     let mut schema = settings.into_generator().into_root_schema_for::<A>();

@@ -4,15 +4,13 @@
 //! instance first takes its turn and writes "running call N" by compare-and-swap, so that a
 //! process that dies leaves a trace of what it was doing.
 
+use crate::{note::News, peer::Peer, route::lock};
 use interlock_proto::Time;
 use interlock_store::{self as store, Change, Entry, Key, Seq, Store, StoreError, Value, Version};
 use interlock_workflow::{Binding, Busy, End, Kind, Outcome, Pass, Position, StateId, Workflow};
 use serde::{Deserialize, Serialize};
-use std::sync::{
-    Arc, Mutex, PoisonError, Weak,
-    atomic::{AtomicU8, Ordering},
-};
-use tokio::sync::{Notify, OwnedMutexGuard};
+use std::sync::{Arc, Mutex, Weak};
+use tokio::sync::OwnedMutexGuard;
 
 /// Under which kind instances are stored.
 const KIND: store::Kind = store::Kind::from_static("instance");
@@ -24,7 +22,7 @@ pub(crate) struct Instance {
     key: Key,
     turn: Arc<tokio::sync::Mutex<()>>,
     seen: Mutex<Seen>,
-    watchers: Mutex<Vec<Weak<Inbox>>>,
+    watchers: Mutex<Vec<Weak<Peer>>>,
 }
 
 /// What was last seen of the record.
@@ -136,23 +134,29 @@ impl Instance {
         })
     }
 
-    /// From now on, `inbox` hears of lists that others change.
-    pub(crate) fn watch(&self, inbox: &Arc<Inbox>) {
+    /// From now on, the client hears of lists that others change.
+    pub(crate) fn watch(&self, peer: &Arc<Peer>) {
         let mut watchers = lock(&self.watchers);
         watchers.retain(|watcher| watcher.strong_count() > 0);
-        watchers.push(Arc::downgrade(inbox));
+        watchers.push(Arc::downgrade(peer));
     }
 
-    /// Tells every connection but the caller's own.
-    pub(crate) fn tell_others(&self, own: &Arc<Inbox>, kinds: impl Iterator<Item = Kind>) {
-        let bits = kinds.fold(0, |bits, kind| bits | Inbox::bit(kind));
-        if bits == 0 {
-            return;
-        }
-        for watcher in lock(&self.watchers).iter().filter_map(Weak::upgrade) {
-            if !Arc::ptr_eq(&watcher, own) {
-                watcher.changed.fetch_or(bits, Ordering::AcqRel);
-                watcher.wake.notify_one();
+    /// Tells every client but the caller.
+    pub(crate) fn tell_others(
+        &self,
+        caller: Option<&Arc<Peer>>,
+        kinds: impl Iterator<Item = Kind> + Clone,
+    ) {
+        let watchers: Vec<_> = {
+            let watchers = lock(&self.watchers);
+            watchers.iter().filter_map(Weak::upgrade).collect()
+        };
+        let others = watchers
+            .iter()
+            .filter(|peer| !caller.is_some_and(|caller| Arc::ptr_eq(peer, caller)));
+        for peer in others {
+            for kind in kinds.clone() {
+                peer.hear(&News::List(kind.into()));
             }
         }
     }
@@ -422,45 +426,10 @@ impl Instance {
     }
 }
 
-/// What a connection hears from others: which lists have changed, however often they did.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    changed: AtomicU8,
-    wake: Notify,
-}
-
-impl Inbox {
-    const fn bit(kind: Kind) -> u8 {
-        match kind {
-            Kind::Tool => 1,
-            Kind::Resource => 2,
-            Kind::Prompt => 4,
-        }
-    }
-
-    /// The kinds whose lists have changed since the last call. Dropping the future loses nothing.
-    pub(crate) async fn changed(&self) -> impl Iterator<Item = Kind> + use<> {
-        loop {
-            let bits = self.changed.swap(0, Ordering::AcqRel);
-            if bits != 0 {
-                return Kind::ALL
-                    .into_iter()
-                    .filter(move |kind| bits & Self::bit(*kind) != 0);
-            }
-            self.wake.notified().await;
-        }
-    }
-}
-
 const fn time(now: Time) -> store::Time {
     store::Time(now.0)
 }
 
 fn json(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("it holds only strings and numbers")
-}
-
-/// A panic while the lock was held left plain data behind, and it is whole.
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

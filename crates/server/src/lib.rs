@@ -30,35 +30,53 @@
 //! machine, its outcome commits a step, lists that changed are announced, the answer goes out.
 //! Only `driver` and `call` are loops, and neither decides anything.
 
-mod batches;
+mod ask;
+mod audience;
+mod auth;
 mod builder;
 mod call;
+mod caller;
 mod clock;
 mod context;
 mod convert;
 mod driver;
+mod failure;
 mod handler;
+mod http;
 mod instance;
 mod lists;
 mod methods;
 pub mod model;
+mod note;
 mod outbox;
+mod peer;
+mod principal;
+mod rates;
+mod round;
+mod route;
 mod schema;
+mod seal;
 mod server;
 mod transport;
+mod voice;
 mod wire;
 
-pub use builder::{BuildError, BuildErrors, Builder};
+pub use ask::{AskError, Form};
+pub use auth::{Authenticator, BearerTokens, Denied};
+pub use builder::{Bounds, BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
-pub use handler::{Failure, IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
+pub use failure::Failure;
+pub use handler::{IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
+pub use http::options::HttpOptions;
 pub use interlock_proto::{
-    Time, Version,
+    Ability, Level, Time, Version,
     connection::{Duplicates, EarlyPing, Rules},
     frame::Limits,
 };
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
+pub use principal::Principal;
 pub use schemars;
 pub use server::Server;
 

@@ -6,11 +6,14 @@ use crate::{
     handler::{self, Prepared},
     instance::Instance,
     model::JsonObject,
+    principal::Principal,
+    round::{Retry, Round, Same},
     server::Inner,
 };
+use http::HeaderMap;
 use interlock_proto::{
     Code, Refusal, Version,
-    era::{self, Era, Method},
+    era::{Era, Method, Modern},
     refusal::shortened,
 };
 use interlock_workflow::Kind;
@@ -20,6 +23,7 @@ use serde::{
 };
 use serde_json::{Value, value::RawValue};
 use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
 
 /// What a request leads to.
 pub(crate) enum Plan<'a> {
@@ -27,8 +31,8 @@ pub(crate) enum Plan<'a> {
     Ready(Cow<'a, RawValue>),
     /// An answer that had to be made.
     Answer(Answer),
-    /// A handler has to run.
-    Call(Box<Start>),
+    /// A handler has to run, with the answers that its client has brought.
+    Call(Box<Start>, Round),
 }
 
 /// A request, as far as methods care.
@@ -39,6 +43,11 @@ pub(crate) struct Asked<'a> {
     pub(crate) version: Version,
     /// The instance of the connection; stateless requests have none.
     pub(crate) instance: Option<&'a Arc<Instance>>,
+    pub(crate) principal: &'a Principal,
+    /// What a stateless request says about itself.
+    pub(crate) modern: Option<&'a Modern<'a>>,
+    /// The headers that have to say what its arguments say.
+    pub(crate) headers: Option<&'a HeaderMap>,
 }
 
 impl Inner {
@@ -89,15 +98,26 @@ impl Inner {
     }
 
     fn call_tool(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+        let call: Call<'_> = read(asked.method.name(), asked.params)?;
         let Call {
-            name, arguments, ..
-        } = read(asked)?;
+            name,
+            arguments,
+            input_responses,
+            request_state,
+            ..
+        } = call;
+        let retry = Retry {
+            input_responses,
+            request_state,
+        };
         let Some(tool) = self.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
                 .because(format!("unknown tool: {}", shortened(&name))));
         };
+        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
         let arguments = Value::Object(arguments.unwrap_or_default());
-        self.admitted(asked, Kind::Tool, &name, tool.tool.timeout, || {
+        let limits = (tool.tool.timeout, None);
+        self.admitted(asked, Kind::Tool, &name, limits, round, || {
             let wrong = |mistakes: String| {
                 Refusal::new(Code::InvalidJsonSchema).because(format!(
                     "the arguments do not match the schema of '{name}': {mistakes}"
@@ -113,24 +133,45 @@ impl Inner {
     }
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
-        let Read { uri, .. } = read(asked)?;
-        let Some(resource) = self.catalogue.resource(&uri) else {
-            return Err(Refusal::new(Code::ResourceNotFound)
-                .with_rpc(era::resource_not_found(asked.version))
-                .because(format!("resource not found: {}", shortened(&uri))));
+        let asks: Read<'_> = read(asked.method.name(), asked.params)?;
+        let Read {
+            uri,
+            input_responses,
+            request_state,
+            ..
+        } = asks;
+        let retry = Retry {
+            input_responses,
+            request_state,
         };
-        self.admitted(asked, Kind::Resource, &uri, None, || Ok(resource.prepare()))
+        let Some(resource) = self.catalogue.resource(&uri) else {
+            return Err(Refusal::resource_not_found(&uri, asked.version));
+        };
+        let round = self.round(asked, &uri, None, retry)?;
+        self.admitted(asked, Kind::Resource, &uri, (None, None), round, || {
+            Ok(resource.prepare())
+        })
     }
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+        let call: Call<'_> = read(asked.method.name(), asked.params)?;
         let Call {
-            name, arguments, ..
-        } = read(asked)?;
+            name,
+            arguments,
+            input_responses,
+            request_state,
+            ..
+        } = call;
+        let retry = Retry {
+            input_responses,
+            request_state,
+        };
         let Some(prompt) = self.catalogue.prompt(&name) else {
             return Err(Refusal::new(Code::PromptNotFound)
                 .because(format!("unknown prompt: {}", shortened(&name))));
         };
-        self.admitted(asked, Kind::Prompt, &name, None, || {
+        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
+        self.admitted(asked, Kind::Prompt, &name, (None, None), round, || {
             prompt
                 .prepare(arguments.unwrap_or_default())
                 .map_err(|why| Refusal::new(Code::InvalidParams).because(why))
@@ -143,7 +184,8 @@ impl Inner {
         asked: Asked<'_>,
         kind: Kind,
         name: &str,
-        timeout: Option<Duration>,
+        (timeout, places): (Option<Duration>, Option<Arc<Semaphore>>),
+        round: Round,
         prepare: impl FnOnce() -> Result<Prepared, Refusal>,
     ) -> Result<Plan<'_>, Refusal> {
         let place = || {
@@ -156,16 +198,40 @@ impl Inner {
             return Ok(refuse(no));
         }
         match prepare() {
-            Ok(handler) => Ok(Plan::Call(Box::new(Start {
-                kind,
-                name: name.to_owned(),
-                timeout,
-                handler,
-                instance: asked.instance.cloned(),
-                version: asked.version,
-            }))),
+            Ok(handler) => {
+                let start = Start {
+                    kind,
+                    name: name.to_owned(),
+                    timeout,
+                    places,
+                    handler,
+                    instance: asked.instance.cloned(),
+                };
+                Ok(Plan::Call(Box::new(start), round))
+            }
             Err(refusal) => Ok(refuse(refusal.into())),
         }
+    }
+
+    /// The answers that a 2026-07-28 client has brought. One that can be asked nothing brings none.
+    fn round(
+        &self,
+        asked: Asked<'_>,
+        name: &str,
+        arguments: Option<&JsonObject>,
+        retry: Retry,
+    ) -> Result<Round, Refusal> {
+        let nothing = |modern: &Modern<'_>| modern.capabilities.get() == "{}";
+        if asked.modern.is_none_or(nothing) && retry.request_state.is_none() {
+            return Ok(Round::default());
+        }
+        let same = Same {
+            principal: asked.principal.clone(),
+            method: asked.method.name(),
+            name: name.to_owned(),
+            arguments: arguments.cloned(),
+        };
+        Round::open(&self.sealer, retry, same, self.clock.now())
     }
 
     /// Whether the call may run as things stand.
@@ -192,6 +258,10 @@ impl Inner {
 
 #[derive(Deserialize)]
 struct Call<'a> {
+    #[serde(default, rename = "inputResponses")]
+    input_responses: Option<JsonObject>,
+    #[serde(default, rename = "requestState")]
+    request_state: Option<String>,
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(default)]
@@ -202,6 +272,10 @@ struct Call<'a> {
 
 #[derive(Deserialize)]
 struct Read<'a> {
+    #[serde(default, rename = "inputResponses")]
+    input_responses: Option<JsonObject>,
+    #[serde(default, rename = "requestState")]
+    request_state: Option<String>,
     #[serde(borrow)]
     uri: Cow<'a, str>,
     #[serde(default, rename = "_meta")]
@@ -233,12 +307,12 @@ impl<'de> Deserialize<'de> for Meta {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(asked: Asked<'a>) -> Result<T, Refusal> {
-    let method = asked.method.name();
+pub(crate) fn read<'a, T: Deserialize<'a>>(
+    method: &str,
+    params: Option<&'a RawValue>,
+) -> Result<T, Refusal> {
     let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
-    let params = asked
-        .params
-        .ok_or_else(|| wrong(format!("`{method}` needs parameters")))?;
+    let params = params.ok_or_else(|| wrong(format!("`{method}` needs parameters")))?;
     // Serde would read a struct from an array as well.
     if !params.get().starts_with('{') {
         return Err(wrong(format!(
@@ -263,7 +337,7 @@ fn no_cursor(asked: Asked<'_>) -> Result<(), Refusal> {
     if asked.params.is_none_or(|params| params.get() == "null") {
         return Ok(());
     }
-    match read(asked)? {
+    match read(asked.method.name(), asked.params)? {
         List { cursor: None, .. } => Ok(()),
         List {
             cursor: Some(_), ..

@@ -2,8 +2,14 @@
 //!
 //! They come from `rmcp`; this is the only path by which they are public here.
 
+#[expect(
+    deprecated,
+    reason = "2026-07-28 deprecates sampling and roots; until they are gone, they are served"
+)]
 pub use rmcp::model::{
-    CallToolResult, ContentBlock, GetPromptResult, Implementation, JsonObject, MetaObject,
-    Prompt as PromptModel, PromptArgument, PromptMessage, ReadResourceResult,
-    Resource as ResourceModel, ResourceContents, Role, Tool as ToolModel, ToolAnnotations,
+    CallToolResult, ClientCapabilities, ContentBlock, CreateMessageRequestParams,
+    CreateMessageResult, ElicitResult, ElicitationAction, GetPromptResult, Implementation,
+    JsonObject, MetaObject, Prompt as PromptModel, PromptArgument, PromptMessage,
+    ReadResourceResult, Resource as ResourceModel, ResourceContents, Role, Root, SamplingMessage,
+    Tool as ToolModel, ToolAnnotations,
 };

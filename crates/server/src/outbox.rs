@@ -3,9 +3,6 @@
 use std::io;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
-/// While so much is waiting to be written, nothing more is taken in.
-const ENOUGH: usize = 1024 * 1024;
-
 /// What is waiting to be written: whole lines, the first of which may be half gone.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
@@ -15,8 +12,15 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    fn len(&self) -> usize {
+    /// While so much is waiting to be written, nothing more is taken in.
+    pub(crate) const ENOUGH: usize = 1024 * 1024;
+
+    pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.gone
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
     }
 
     /// Where lines are appended.
@@ -26,7 +30,7 @@ impl Outbox {
 
     /// Whether more may be taken in, which may lead to more lines.
     pub(crate) fn has_room(&self) -> bool {
-        self.len() < ENOUGH
+        self.len() < Self::ENOUGH
     }
 
     /// Everything is out, and on its way to the client.
@@ -60,8 +64,8 @@ impl Outbox {
         if self.len() == 0 {
             self.bytes.clear();
             self.gone = 0;
-            self.bytes.shrink_to(ENOUGH);
-        } else if self.gone > ENOUGH && self.gone > self.bytes.len() / 2 {
+            self.bytes.shrink_to(Self::ENOUGH);
+        } else if self.gone > Self::ENOUGH && self.gone > self.bytes.len() / 2 {
             // Each byte is moved at most once for each time the rest has halved.
             self.bytes.drain(..self.gone);
             self.gone = 0;

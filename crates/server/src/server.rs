@@ -1,16 +1,26 @@
 //! A server, and the ways to serve it.
 
 use crate::{
-    builder::{Builder, Catalogue},
+    audience::Audience,
+    builder::{Bounds, Builder, Catalogue},
     clock::Clock,
+    convert::No,
     driver,
+    http::{self, options::HttpOptions},
     instance::{Books, Instance},
     lists::{Lists, SERVER_INFO},
     model::Implementation,
+    note::News,
+    peer,
+    seal::Sealer,
     transport::stdio,
 };
 use interlock_proto::{
-    Version, connection, era::Capability, frame::Limits, invocation::Times, negotiation,
+    Refusal, Version, connection,
+    era::{Capability, Method},
+    frame::Limits,
+    invocation::Times,
+    negotiation, subscription,
 };
 use interlock_store::Store;
 use interlock_workflow::{Kind, Scope, Visibility, Workflow};
@@ -21,8 +31,12 @@ use std::{
     future::Future,
     io,
     sync::{Arc, OnceLock},
+    time::Duration,
 };
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpListener, ToSocketAddrs},
+};
 
 /// An MCP server that cannot be used out of order. Cloning it is cheap.
 ///
@@ -60,6 +74,11 @@ pub(crate) struct Inner {
     pub(crate) journal_limit: Option<u64>,
     /// The one instance that everybody shares, where the workflow says so.
     pub(crate) shared: OnceLock<Arc<Instance>>,
+    pub(crate) audience: Audience,
+    pub(crate) sealer: Sealer,
+    pub(crate) ask_timeout: Duration,
+    pub(crate) subscriptions: subscription::Rules,
+    pub(crate) bounds: Bounds,
 }
 
 impl Server {
@@ -80,6 +99,68 @@ impl Server {
     /// If reading fails, or a second signal cut the drain short.
     pub async fn serve_stdio(&self) -> io::Result<()> {
         stdio::serve(Arc::clone(&self.0)).await
+    }
+
+    /// Serves clients over HTTP at this address, until SIGTERM, SIGINT, SIGHUP or SIGQUIT comes.
+    /// What is in flight is given the drain time to end; a second signal ends at once.
+    ///
+    /// # Errors
+    ///
+    /// If the address cannot be listened on, the options name a host that is none, or a second
+    /// signal cut the drain short.
+    pub async fn serve_http(&self, address: impl ToSocketAddrs) -> io::Result<()> {
+        let listener = TcpListener::bind(address).await?;
+        self.serve_http_with(listener, HttpOptions::default()).await
+    }
+
+    /// As [`serve_http`](Self::serve_http), on a listener that is there, and with options.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub async fn serve_http_with(
+        &self,
+        listener: TcpListener,
+        options: HttpOptions,
+    ) -> io::Result<()> {
+        stdio::until_signalled(|stop| self.serve_http_until(listener, options, stop)).await
+    }
+
+    /// Serves clients over HTTP until `stop` completes; then what is in flight is given the drain
+    /// time to end.
+    ///
+    /// # Errors
+    ///
+    /// If the options name a host that is none.
+    pub async fn serve_http_until(
+        &self,
+        listener: TcpListener,
+        options: HttpOptions,
+        stop: impl Future<Output = ()>,
+    ) -> io::Result<()> {
+        http::serve_until(&self.0, listener, &options, stop).await
+    }
+
+    /// A router that serves clients over HTTP, to be mounted in an application that has one.
+    ///
+    /// ```no_run
+    /// # fn mount(server: interlock::Server) -> std::io::Result<axum::Router> {
+    /// let app = axum::Router::new().merge(server.router(interlock::HttpOptions::default())?);
+    /// # Ok(app)
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If the options name a host that is none.
+    pub fn router(&self, options: HttpOptions) -> io::Result<axum::Router> {
+        let (router, _) = http::router(&self.0, &options)?;
+        Ok(router)
+    }
+
+    /// Tells every client that wants to know: this resource has changed.
+    pub fn resource_updated(&self, uri: &str) {
+        self.0.audience.tell(&News::Updated(uri.into()));
     }
 
     /// Serves one client over any pair of byte streams, one message per line, until the reader
@@ -108,7 +189,45 @@ impl fmt::Debug for Server {
     }
 }
 
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Inner").field(&self.info.name).finish()
+    }
+}
+
 impl Inner {
+    /// What the start hook made.
+    pub(crate) fn app(&self) -> Option<&(dyn std::any::Any + Send + Sync)> {
+        None
+    }
+
+    /// Whether a 2026-07-28 request may call this method.
+    pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
+        peer::stateless_agreement(self, version).allows(method)
+    }
+
+    /// Whether there is a resource of that URI, whoever may read it.
+    pub(crate) fn has_resource(&self, uri: &str) -> bool {
+        self.catalogue.resource(uri).is_some()
+    }
+
+    /// Whether a client whose instance stands where it stands may read that resource.
+    pub(crate) fn can_read(
+        &self,
+        uri: &str,
+        instance: Option<&Instance>,
+        version: Version,
+    ) -> Result<(), Refusal> {
+        if !self.has_resource(uri) {
+            return Err(Refusal::resource_not_found(uri, version));
+        }
+        if let Some((workflow, instance)) = self.workflow.as_ref().zip(instance) {
+            let admitted = workflow.admit(instance.position(), Kind::Resource, uri);
+            admitted.map_err(|refused| No::from(refused).refusal)?;
+        }
+        Ok(())
+    }
+
     /// The instance a new connection belongs to.
     pub(crate) fn instance(&self) -> io::Result<Option<Arc<Instance>>> {
         let Some(workflow) = &self.workflow else {
@@ -146,37 +265,28 @@ impl Inner {
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
         let has = |kind| self.catalogue.has_any(kind);
         [
-            (Kind::Tool, Capability::Tools),
-            (Kind::Resource, Capability::Resources),
-            (Kind::Prompt, Capability::Prompts),
+            (has(Kind::Tool), Capability::Tools),
+            (has(Kind::Resource), Capability::Resources),
+            (has(Kind::Prompt), Capability::Prompts),
+            (true, Capability::Logging),
         ]
         .into_iter()
-        .filter_map(|(kind, capability)| has(kind).then_some(capability))
+        .filter_map(|(has, capability)| has.then_some(capability))
         .collect()
     }
 
     /// What stateless requests may use of this server: tools, as far as no workflow binds them.
     pub(crate) fn stateless_capabilities(&self) -> BTreeSet<Capability> {
         let mut all = self.capabilities();
-        all.retain(|capability| *capability == Capability::Tools);
+        all.retain(|capability| matches!(capability, Capability::Tools | Capability::Logging));
         all
     }
 
     /// The result of `initialize`.
     pub(crate) fn initialize_result(&self, version: Version) -> Value {
-        let listed = if self.lists_change() {
-            json!({ "listChanged": true })
-        } else {
-            json!({})
-        };
-        let capabilities: serde_json::Map<_, _> = self
-            .capabilities()
-            .into_iter()
-            .map(|capability| (capability.name().to_owned(), listed.clone()))
-            .collect();
         self.with_instructions(json!({
             "protocolVersion": version,
-            "capabilities": capabilities,
+            "capabilities": advertised(&self.capabilities()),
             "serverInfo": self.info,
         }))
     }
@@ -195,11 +305,7 @@ impl Inner {
 
     /// The result of `server/discover`.
     pub(crate) fn discover_result(&self) -> Value {
-        let capabilities: serde_json::Map<_, _> = self
-            .stateless_capabilities()
-            .into_iter()
-            .map(|capability| (capability.name().to_owned(), json!({})))
-            .collect();
+        let capabilities = advertised(&self.stateless_capabilities());
         self.with_instructions(json!({
             "resultType": "complete",
             "supportedVersions": self.announced(),
@@ -218,6 +324,24 @@ impl Inner {
     }
 }
 
+/// What a server says that it can do. Its lists can change while it runs.
+fn advertised(capabilities: &BTreeSet<Capability>) -> serde_json::Map<String, Value> {
+    let options = |capability| match capability {
+        Capability::Tools | Capability::Prompts => json!({ "listChanged": true }),
+        Capability::Resources => json!({ "listChanged": true, "subscribe": true }),
+        Capability::Logging
+        | Capability::Completions
+        | Capability::Tasks
+        | Capability::Roots
+        | Capability::Sampling
+        | Capability::Elicitation => json!({}),
+    };
+    let capabilities = capabilities.iter();
+    capabilities
+        .map(|capability| (capability.name().to_owned(), options(*capability)))
+        .collect()
+}
+
 /// Short, printable, and another one for each workflow.
 fn shared_id(workflow: &Workflow) -> String {
     let name: String = workflow
@@ -230,7 +354,7 @@ fn shared_id(workflow: &Workflow) -> String {
 }
 
 /// 128 random bits: nobody comes by somebody else's instance by guessing.
-fn random_id() -> io::Result<String> {
+pub(crate) fn random_id() -> io::Result<String> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(io::Error::other)?;
     Ok(format!("{:032x}", u128::from_be_bytes(bytes)))

@@ -1,13 +1,20 @@
 //! Lines for the client, and the trace of what led to them.
 
-use crate::convert::Answer;
+use crate::{
+    ask::Question,
+    audience::Filter,
+    convert::Answer,
+    note::SubscriptionMeta,
+    route::Tone,
+    voice::{Log, Progress},
+};
 use interlock_proto::{
-    Code, Refusal, RequestId,
+    AskId, Code, Level, Refusal, RequestId, RpcCode,
     frame::{self, ErrorId},
     machine::Machine,
 };
-use interlock_workflow::Kind;
 use serde::Serialize;
+use serde_json::{Value, value::RawValue};
 
 /// Appends a result of our own making.
 pub(crate) fn result(out: &mut Vec<u8>, id: &RequestId, result: &(impl Serialize + ?Sized)) {
@@ -16,18 +23,23 @@ pub(crate) fn result(out: &mut Vec<u8>, id: &RequestId, result: &(impl Serialize
 }
 
 /// Appends the answer to a call.
-pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) {
-    let written = match answer {
-        Answer::Result(reply) => frame::write_result(out, id, &reply),
-        Answer::Error(error) => frame::write_raw_error(out, id, &error),
+pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) -> Tone {
+    let (written, tone) = match answer {
+        Answer::Result(reply) => (frame::write_result(out, id, &reply), Tone::Result),
+        Answer::Asks(result) => (frame::write_result(out, id, &result), Tone::Result),
+        Answer::Error(code, error) => (frame::write_raw_error(out, id, &error), Tone::Error(code)),
     };
     match written {
-        Ok(()) => out.push(b'\n'),
+        Ok(()) => {
+            out.push(b'\n');
+            tone
+        }
         Err(why) => {
             tracing::error!(error = %why, "a result is not representable");
             let refusal =
                 Refusal::new(Code::InternalError).because("the result is not representable");
             error(out, &ErrorId::Known(id.clone()), &refusal);
+            Tone::Error(RpcCode::INTERNAL_ERROR)
         }
     }
 }
@@ -38,14 +50,109 @@ pub(crate) fn error(out: &mut Vec<u8>, id: &ErrorId, refusal: &Refusal) {
     out.push(b'\n');
 }
 
-/// Appends a list-changed notification.
-pub(crate) fn list_changed(out: &mut Vec<u8>, kind: Kind) {
-    let method = match kind {
-        Kind::Tool => "notifications/tools/list_changed",
-        Kind::Resource => "notifications/resources/list_changed",
-        Kind::Prompt => "notifications/prompts/list_changed",
+/// Appends how far a call has come.
+pub(crate) fn progress(out: &mut Vec<u8>, token: &RawValue, progress: &Progress) {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(rename = "progressToken")]
+        token: &'a RawValue,
+        progress: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        total: Option<f64>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        message: Option<&'a str>,
+    }
+    let params = Params {
+        token,
+        progress: progress.progress,
+        total: progress.total,
+        message: progress.message.as_deref(),
     };
-    frame::write_notification(out, method, None::<&()>).expect("it holds only its name");
+    notification(out, "notifications/progress", &params);
+}
+
+/// Appends a message for the client's log.
+pub(crate) fn log(out: &mut Vec<u8>, log: &Log) {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        level: Level,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        logger: Option<&'a str>,
+        data: &'a Value,
+    }
+    let params = Params {
+        level: log.level,
+        logger: log.logger.as_deref(),
+        data: &log.data,
+    };
+    notification(out, "notifications/message", &params);
+}
+
+/// Appends a question of ours.
+pub(crate) fn request(out: &mut Vec<u8>, id: AskId, question: &Question) {
+    frame::write_request(out, id, question.method, question.params.as_ref())
+        .expect("questions are JSON");
+    out.push(b'\n');
+}
+
+/// Appends that a request is taken back, or that a stream of changes ends.
+pub(crate) fn cancelled(out: &mut Vec<u8>, id: &RequestId, reason: &str) {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(rename = "requestId")]
+        id: &'a RequestId,
+        reason: &'a str,
+    }
+    notification(out, "notifications/cancelled", &Params { id, reason });
+}
+
+/// Appends that a stream of changes ends, which also says to which it belongs.
+pub(crate) fn unsubscribed(out: &mut Vec<u8>, id: &RequestId, reason: &str) {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(rename = "requestId")]
+        id: &'a RequestId,
+        reason: &'a str,
+        #[serde(rename = "_meta")]
+        meta: SubscriptionMeta<'a>,
+    }
+    let meta = SubscriptionMeta { id };
+    notification(out, "notifications/cancelled", &Params { id, reason, meta });
+}
+
+/// Appends what a stream of changes will tell of.
+pub(crate) fn acknowledged(out: &mut Vec<u8>, id: &RequestId, notifications: &Filter) {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(rename = "_meta")]
+        meta: SubscriptionMeta<'a>,
+        notifications: &'a Filter,
+    }
+    let params = Params {
+        meta: SubscriptionMeta { id },
+        notifications,
+    };
+    notification(out, "notifications/subscriptions/acknowledged", &params);
+}
+
+/// Appends the end of a stream of changes, as the answer to the request that opened it.
+pub(crate) fn listened(out: &mut Vec<u8>, id: &RequestId) {
+    #[derive(Serialize)]
+    struct Done<'a> {
+        #[serde(rename = "resultType")]
+        result_type: &'static str,
+        #[serde(rename = "_meta")]
+        meta: SubscriptionMeta<'a>,
+    }
+    let done = Done {
+        result_type: "complete",
+        meta: SubscriptionMeta { id },
+    };
+    result(out, id, &done);
+}
+
+fn notification(out: &mut Vec<u8>, method: &str, params: &impl Serialize) {
+    frame::write_notification(out, method, Some(params)).expect("our own messages are JSON");
     out.push(b'\n');
 }
 

@@ -1,26 +1,36 @@
 //! Standard input and output, and the signals that end a process.
 
 use crate::{driver, server::Inner};
-use std::{io, sync::Arc};
+use futures_util::future::BoxFuture;
+use std::{future::Future, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Serves the client on standard input and output.
 pub(crate) async fn serve(inner: Arc<Inner>) -> io::Result<()> {
+    until_signalled(|stop| driver::run(inner, input(), output(), stop)).await
+}
+
+/// Does something until a signal says that it is to stop; a second one ends it at once.
+pub(crate) async fn until_signalled<F, W>(work: F) -> io::Result<()>
+where
+    F: FnOnce(BoxFuture<'static, ()>) -> W,
+    W: Future<Output = io::Result<()>>,
+{
     let mut signals = Signals::new()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-    let client = driver::run(inner, input(), output(), async {
+    let work = work(Box::pin(async {
         if stopped.await.is_err() {
             std::future::pending::<()>().await;
         }
-    });
-    let mut client = std::pin::pin!(client);
+    }));
+    let mut work = std::pin::pin!(work);
     tokio::select! {
-        served = &mut client => return served,
+        done = &mut work => return done,
         () = signals.next() => tracing::info!("draining"),
     }
     let _ = stop.send(());
     tokio::select! {
-        served = client => served,
+        done = work => done,
         () = signals.next() => Err(io::Error::from(io::ErrorKind::Interrupted)),
     }
 }

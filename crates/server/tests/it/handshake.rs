@@ -127,7 +127,12 @@ async fn what_is_unknown_in_initialize_does_no_harm() {
     let listed = json!({"listChanged": true});
     assert_eq!(
         *capabilities,
-        json!({"tools": listed, "resources": listed, "prompts": listed})
+        json!({
+            "tools": listed,
+            "resources": {"listChanged": true, "subscribe": true},
+            "prompts": listed,
+            "logging": {},
+        })
     );
     assert_eq!(
         answer["result"]["serverInfo"],
@@ -212,12 +217,15 @@ async fn a_server_offers_what_it_has_and_no_more() {
         .unwrap();
     let (mut client, _connection) = connect(&server);
     let hello = client.initialize().await;
-    assert_eq!(hello["result"]["capabilities"], json!({"tools": {}}));
+    assert_eq!(
+        hello["result"]["capabilities"],
+        json!({"tools": {"listChanged": true}, "logging": {}})
+    );
     for method in [
         "resources/list",
         "resources/templates/list",
         "prompts/list",
-        "logging/setLevel",
+        "completion/complete",
     ] {
         let answer = client.request(method, json!({})).await;
         assert_eq!(answer["error"]["code"], -32601, "{method}: {answer}");

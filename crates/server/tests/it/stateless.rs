@@ -54,8 +54,7 @@ async fn discover_tells_all_versions_of_a_server_without_a_workflow() {
             "2024-11-05"
         ])
     );
-    assert!(result["capabilities"]["tools"].is_object());
-    assert_eq!(result["capabilities"]["tools"].get("listChanged"), None);
+    assert_eq!(result["capabilities"]["tools"], json!({"listChanged": true}));
     assert!(result["ttlMs"].is_u64());
     assert!(["public", "private"].contains(&result["cacheScope"].as_str().unwrap()));
     assert_eq!(result["instructions"], "Be brief.");
@@ -286,6 +285,10 @@ async fn methods_of_the_handshake_do_not_exist() {
             let mut params = modern(hello("2025-11-25"));
             params["name"] = json!("search");
             params["uri"] = json!("note://rules");
+            if *method == Method::SubscriptionsListen {
+                // It stays open; what it takes is looked at elsewhere.
+                continue;
+            }
             let answer = client.request(method.name(), params).await;
             let served = matches!(
                 method,

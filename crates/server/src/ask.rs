@@ -1,0 +1,230 @@
+//! What a handler may ask of the client: a form, a visit to a URL, a sample of its model, its
+//! roots.
+
+#![expect(
+    deprecated,
+    reason = "2026-07-28 deprecates sampling and roots; until they are gone, they are served"
+)]
+
+use crate::{
+    model::{
+        CreateMessageRequestParams, CreateMessageResult, ElicitResult, ElicitationAction,
+        JsonObject, Root,
+    },
+    schema::Schema,
+};
+use interlock_proto::{Ability, Refusal, Version, refusal::shortened};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A form that a person is asked to fill in.
+///
+/// ```
+/// use interlock::Form;
+///
+/// #[derive(serde::Deserialize, interlock::schemars::JsonSchema)]
+/// struct Contact { name: String, email: String }
+///
+/// let form = Form::of::<Contact>("How can we reach you?");
+/// # let _ = form;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Form {
+    message: String,
+    schema: JsonObject,
+}
+
+impl Form {
+    /// A form by its schema: an object whose properties are strings, numbers, booleans and
+    /// choices, as the specification has them.
+    pub fn new(message: impl Into<String>, schema: JsonObject) -> Self {
+        Self {
+            message: message.into(),
+            schema,
+        }
+    }
+
+    /// A form whose fields are those of a type.
+    pub fn of<T: JsonSchema>(message: impl Into<String>) -> Self {
+        Self::new(message, crate::handler::schema_of::<T>())
+    }
+}
+
+/// Why a client did not answer what it was asked.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// It never said that it can do this, so it was not asked.
+    #[error("{}", .0.message())]
+    NotDeclared(Refusal),
+    /// It cannot be asked now.
+    #[error("{}", .0.message())]
+    NotNow(Refusal),
+    /// It answered with an error.
+    #[error("the client answered with an error: {message} ({code})")]
+    Failed {
+        /// The client's code.
+        code: i64,
+        /// The client's words.
+        message: String,
+    },
+    /// It answered with something that is no answer.
+    #[error("the client's answer is not valid: {0}")]
+    Invalid(String),
+    /// It did not answer in time.
+    #[error("the client did not answer in time")]
+    Late,
+    /// The call has ended, and nobody waits for the answer any more.
+    #[error("the call has ended")]
+    Ended,
+    /// What was to be asked is not a question that the protocol allows.
+    #[error("{0}")]
+    NotAQuestion(String),
+}
+
+/// Something the client is asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    pub(crate) ability: Ability,
+    pub(crate) method: &'static str,
+    pub(crate) params: Option<Value>,
+}
+
+impl Question {
+    pub(crate) fn form(form: &Form, version: Version) -> Self {
+        let mut params = json!({ "message": form.message, "requestedSchema": form.schema });
+        // Before there was a choice, there was no word for it.
+        if version >= Version::V2025_11_25 {
+            params["mode"] = "form".into();
+        }
+        Self {
+            ability: Ability::Form,
+            method: "elicitation/create",
+            params: Some(params),
+        }
+    }
+
+    pub(crate) fn url(message: &str, url: &str, id: &str, version: Version) -> Self {
+        let mut params = json!({ "mode": "url", "message": message, "url": url });
+        if version < Version::V2026_07_28 {
+            params["elicitationId"] = id.into();
+        }
+        Self {
+            ability: Ability::Url,
+            method: "elicitation/create",
+            params: Some(params),
+        }
+    }
+
+    pub(crate) fn sample(params: &CreateMessageRequestParams) -> Result<Self, AskError> {
+        let ability = if params.tools.is_some() || params.tool_choice.is_some() {
+            Ability::SamplingTools
+        } else {
+            Ability::Sampling
+        };
+        let params = serde_json::to_value(params)
+            .map_err(|error| AskError::NotAQuestion(error.to_string()))?;
+        Ok(Self {
+            ability,
+            method: "sampling/createMessage",
+            params: Some(params),
+        })
+    }
+
+    pub(crate) const fn roots() -> Self {
+        Self {
+            ability: Ability::Roots,
+            method: "roots/list",
+            params: None,
+        }
+    }
+}
+
+/// Reads what a person did with a form.
+pub(crate) fn filled_in(form: &Form, answer: Value) -> Result<ElicitResult, String> {
+    let mut result = consented(answer)?;
+    if result.action == ElicitationAction::Accept {
+        let content = result.content.get_or_insert_with(|| json!({}));
+        Schema::new(&form.schema)?.check(content)?;
+    }
+    Ok(result)
+}
+
+/// Reads what a person did.
+pub(crate) fn consented(answer: Value) -> Result<ElicitResult, String> {
+    read(answer)
+}
+
+/// Reads what the client's model said.
+pub(crate) fn sampled(answer: Value) -> Result<CreateMessageResult, String> {
+    let result: CreateMessageResult = read(answer)?;
+    result.validate()?;
+    Ok(result)
+}
+
+/// Reads the client's roots.
+pub(crate) fn listed(answer: Value) -> Result<Vec<Root>, String> {
+    #[derive(Deserialize)]
+    struct Roots {
+        roots: Vec<Root>,
+    }
+    read(answer).map(|Roots { roots }| roots)
+}
+
+fn read<T: serde::de::DeserializeOwned>(answer: Value) -> Result<T, String> {
+    if !answer.is_object() {
+        return Err("it is no object".to_owned());
+    }
+    serde_json::from_value(answer).map_err(|error| shortened(&error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn form() -> Form {
+        let schema = json!({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]});
+        Form::new("How old?", schema.as_object().unwrap().clone())
+    }
+
+    #[test]
+    fn a_form_says_that_it_is_one_where_there_is_a_choice() {
+        let mode = |version| Question::form(&form(), version).params.unwrap()["mode"].clone();
+        assert_eq!(mode(Version::V2025_06_18), Value::Null);
+        assert_eq!(mode(Version::V2025_11_25), "form");
+        assert_eq!(mode(Version::V2026_07_28), "form");
+    }
+
+    #[test]
+    fn a_url_has_an_id_of_its_own_only_where_the_server_asks_by_itself() {
+        let id = |version| {
+            let question = Question::url("Sign in", "https://example.com/", "7", version);
+            question.params.unwrap()["elicitationId"].clone()
+        };
+        assert_eq!(id(Version::V2025_11_25), "7");
+        assert_eq!(id(Version::V2026_07_28), Value::Null);
+    }
+
+    #[test]
+    fn an_accepted_form_must_fit_its_schema() {
+        let filled = |answer| filled_in(&form(), answer).map(|result| result.content);
+        let good = json!({"action": "accept", "content": {"age": 7}});
+        assert_eq!(filled(good), Ok(Some(json!({"age": 7}))));
+        let wrong = json!({"action": "accept", "content": {"age": "seven"}});
+        assert!(filled(wrong).unwrap_err().contains("/age"));
+        assert!(filled(json!({"action": "accept"})).is_err());
+        assert_eq!(filled(json!({"action": "decline"})), Ok(None));
+        assert!(filled(json!({"action": "perhaps"})).is_err());
+        assert!(filled(json!("accept")).is_err());
+    }
+
+    #[test]
+    fn a_sample_is_the_assistants() {
+        let said = |role: &str| {
+            sampled(json!({"role": role, "content": {"type": "text", "text": "hi"}, "model": "m"}))
+        };
+        assert!(said("assistant").is_ok());
+        assert!(said("user").is_err());
+    }
+}

@@ -1,0 +1,435 @@
+//! The endpoint: what a POST, a GET and a DELETE lead to.
+//!
+//! Both eras come through the same door. A request with modern `_meta` stands alone; everything
+//! else belongs to a session. Whatever has an HTTP status of its own is decided before the headers
+//! go out.
+
+use super::{
+    event::parse_event_id,
+    headers::{Accepts, is_json},
+    modern,
+    options::HttpOptions,
+    origin::Doors,
+    reply,
+    sessions::{Client, Sessions, Visit},
+    stream::{BodyOptions, First},
+};
+use crate::{
+    auth::Authenticator,
+    principal::Principal,
+    rates::RateKeeper,
+    route::{Exchange, Route},
+    server::Inner,
+};
+use axum::{
+    body::Body,
+    extract::{Request, State},
+    response::Response,
+};
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode, request::Parts};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use interlock_proto::{
+    Code, Refusal, Version,
+    batch::{self, Incoming},
+    era::{self, Era, Method},
+    frame::{ErrorId, Frame, Malformed},
+};
+use std::{
+    io,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+/// What the endpoint needs to know.
+pub(crate) struct Web {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) sessions: Arc<Sessions>,
+    doors: Doors,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    rates: RateKeeper,
+    in_flight: AtomicUsize,
+    most_in_flight: usize,
+    body_timeout: Duration,
+    patience: Duration,
+    pub(crate) keep_alive: Duration,
+    pub(crate) retry: Duration,
+}
+
+/// One of the requests that are in flight.
+struct InFlight(Arc<Web>);
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+pub(crate) const SESSION: &str = "mcp-session-id";
+pub(crate) const VERSION: &str = "mcp-protocol-version";
+
+impl Web {
+    /// # Errors
+    ///
+    /// If a host or an origin in the options is none.
+    pub(crate) fn new(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<Arc<Self>> {
+        let wrong =
+            |names: Vec<String>| io::Error::new(io::ErrorKind::InvalidInput, names.join("; "));
+        Ok(Arc::new(Self {
+            inner: Arc::clone(inner),
+            sessions: Sessions::new(inner, options),
+            doors: options.hosts.doors().map_err(wrong)?,
+            authenticator: options.authenticator.clone(),
+            rates: RateKeeper::new(options.rates),
+            in_flight: AtomicUsize::new(0),
+            most_in_flight: options.in_flight,
+            body_timeout: options.body_timeout,
+            patience: options.patience,
+            keep_alive: options.keep_alive,
+            retry: options.retry,
+        }))
+    }
+
+    /// Whether the request may come in, and on whose behalf.
+    pub(crate) async fn admit(self: &Arc<Self>, parts: &Parts) -> Result<Principal, Response> {
+        self.doors
+            .check(&parts.uri, &parts.headers)
+            .map_err(|refusal| reply::refused(&refusal))?;
+        let principal = match &self.authenticator {
+            None => Principal::anonymous(),
+            Some(authenticator) => authenticator
+                .authenticate(parts)
+                .await
+                .map_err(|denied| reply::denied(&denied))?,
+        };
+        self.rates
+            .check(&principal, self.inner.clock.now())
+            .map_err(|exceeded| reply::exceeded(&exceeded))?;
+        Ok(principal)
+    }
+
+    fn enter(self: &Arc<Self>) -> Result<InFlight, Response> {
+        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
+        let entered = InFlight(Arc::clone(self));
+        if before >= self.most_in_flight {
+            return Err(reply::refused(&Refusal::new(Code::BackpressureActive)));
+        }
+        Ok(entered)
+    }
+
+    /// Reads the whole body, within bounds of size and time.
+    pub(crate) async fn read(&self, body: Body) -> Result<Bytes, Response> {
+        let most = self.inner.limits.bytes;
+        let whole = Limited::new(body, most).collect();
+        match tokio::time::timeout(self.body_timeout, whole).await {
+            Ok(Ok(collected)) => Ok(collected.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+                let malformed = Malformed::too_large(&self.inner.limits);
+                Err(reply::refused(&malformed.refusal))
+            }
+            Ok(Err(_)) => Err(reply::refused(
+                &Refusal::new(Code::ProtocolError).because("the body could not be read"),
+            )),
+            Err(_) => Err(reply::with_status(
+                StatusCode::REQUEST_TIMEOUT,
+                &ErrorId::Absent,
+                &Refusal::new(Code::Timeout).because("the body took too long to arrive"),
+            )),
+        }
+    }
+}
+
+/// A message from the client.
+pub(crate) async fn post(State(web): State<Arc<Web>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    take(&web, &parts, body)
+        .await
+        .unwrap_or_else(|refused| refused)
+}
+
+async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Response> {
+    let principal = web.admit(parts).await?;
+    let _in_flight = web.enter()?;
+    let headers = &parts.headers;
+    if !is_json(headers) {
+        return Err(reply::refused(&Refusal::new(Code::InvalidContentType)));
+    }
+    let accepts = Accepts::read(headers);
+    if !accepts.json || !accepts.events {
+        return Err(reply::not_acceptable(
+            "the client must accept both application/json and text/event-stream",
+        ));
+    }
+    let header = header_version(headers);
+    let bytes = web.read(body).await?;
+    let session = session_id(headers)?;
+    let visit = |id: &str| visit(web, id, &principal);
+    let spoken = match session {
+        Some(id) if is_batch(&bytes) => visit(id)?.client.peer.version(),
+        Some(_) | None => None,
+    };
+    match batch::parse(&bytes, &web.inner.limits, spoken) {
+        Err(malformed) => Err(reply::malformed(&malformed, header.ok().flatten())),
+        Ok(Incoming::One(Frame::Request(request))) => {
+            let modern = era::modern(request.params).map_err(|refusal| {
+                let refusal = refusal.supporting(web.inner.announced());
+                reply::bad_request(&request.id, &refusal)
+            })?;
+            if let Some(modern) = modern {
+                return modern::serve(web, headers, principal, &request, &modern).await;
+            }
+            let header = header.map_err(|refusal| reply::bad_request(&request.id, &refusal))?;
+            let begins = Method::parse(&request.method) == Some(Method::Initialize);
+            let client = match session {
+                _ if header.is_some_and(|version| version.era() == Era::Stateless) => {
+                    return Err(reply::bad_request(
+                        &request.id,
+                        &Refusal::new(Code::ServerUninitialized)
+                            .because("a 2026-07-28 request needs its `_meta`"),
+                    ));
+                }
+                Some(id) => visit(id)?,
+                None if begins => web
+                    .sessions
+                    .create(&principal)
+                    .map_err(|refusal| reply::refused(&refusal))?,
+                None => {
+                    let refusal = Refusal::new(Code::ServerUninitialized);
+                    return Err(reply::bad_request(&request.id, &refusal));
+                }
+            };
+            Ok(converse(web, client, session.is_none(), |client, route| {
+                client.peer.on_frame(&Frame::Request(request), route);
+            })
+            .await)
+        }
+        Ok(Incoming::One(frame)) => {
+            let header = header.map_err(|refusal| reply::refused(&refusal))?;
+            let stateless = header.is_some_and(|version| version.era() == Era::Stateless);
+            match session {
+                Some(id) if !stateless => {
+                    let visit = visit(id)?;
+                    let route = Route::Feed(Arc::clone(&visit.client.feed));
+                    visit.client.peer.on_frame(&frame, &route);
+                    Ok(reply::accepted())
+                }
+                // No notification of 2026-07-28 means anything here, and none does harm.
+                Some(_) | None if stateless && matches!(frame, Frame::Notification(_)) => {
+                    Ok(reply::accepted())
+                }
+                Some(_) | None => Err(missing_session()),
+            }
+        }
+        Ok(Incoming::Batch(batch)) => {
+            header.map_err(|refusal| reply::refused(&refusal))?;
+            let Some(id) = session else {
+                return Err(reply::refused_with(
+                    StatusCode::BAD_REQUEST,
+                    &Refusal::new(Code::ServerUninitialized),
+                ));
+            };
+            let visit = visit(id)?;
+            if batch.answers().is_complete() {
+                let route = Route::Feed(Arc::clone(&visit.client.feed));
+                visit.client.peer.on_batch(batch, &route);
+                return Ok(reply::accepted());
+            }
+            Ok(converse(web, visit, false, |client, route| {
+                client.peer.on_batch(batch, route);
+            })
+            .await)
+        }
+    }
+}
+
+/// Whether the body is an array: only then does it matter which version is spoken.
+fn is_batch(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().starts_with(b"[")
+}
+
+fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Response> {
+    web.sessions
+        .enter(id, principal)
+        .map_err(|refusal| match refusal.code() {
+            Code::SessionInvalid => reply::refused_with(StatusCode::NOT_FOUND, &refusal),
+            _ => reply::refused(&refusal),
+        })
+}
+
+/// Hands a request of a session on, and answers with a message or a stream of them.
+async fn converse(
+    web: &Arc<Web>,
+    visit: Visit,
+    is_new: bool,
+    hand_on: impl FnOnce(&Client, &Route),
+) -> Response {
+    let client = Arc::clone(&visit.client);
+    let exchange = client.exchange(visit);
+    hand_on(&client, &Route::Own(Arc::clone(&exchange)));
+    let first = first(web, &exchange).await;
+    let mut response = match first {
+        Some(First::Answer(message)) => reply::json(StatusCode::OK, message),
+        // The client took the call back, so there is nothing to say.
+        Some(First::Ended) => reply::nothing(),
+        Some(First::Spoke) | None => {
+            client.keep(&exchange.stream);
+            let prime = client.peer.version().is_some_and(has_priming);
+            let body = exchange.stream.body(BodyOptions {
+                prime,
+                keep_alive: web.keep_alive,
+                ..BodyOptions::default()
+            });
+            if first.is_none() {
+                exchange.stream.disconnect();
+            }
+            reply::events(body)
+        }
+    };
+    if is_new {
+        if client.peer.version().is_some() {
+            reply::add_session(&mut response, &client.id);
+        } else {
+            // The handshake failed, so there is nothing to keep.
+            let _ = web.sessions.destroy(&client.id, client.peer.principal());
+        }
+    }
+    response
+}
+
+const fn has_priming(version: Version) -> bool {
+    match version {
+        Version::V2025_11_25 => true,
+        Version::V2024_11_05
+        | Version::V2025_03_26
+        | Version::V2025_06_18
+        | Version::V2026_07_28 => false,
+    }
+}
+
+/// Waits for the answer, or for something said before it, or until it has taken too long.
+pub(crate) async fn first(web: &Web, exchange: &Exchange) -> Option<First> {
+    let clock = &*web.inner.clock;
+    tokio::select! {
+        biased;
+        first = exchange.stream.first() => Some(first),
+        () = exchange.hung_up() => None,
+        () = clock.sleep_until(clock.now() + web.patience) => Some(First::Spoke),
+    }
+}
+
+/// A client that wants to hear what belongs to no request, or the rest of a stream.
+pub(crate) async fn get(State(web): State<Arc<Web>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    listen(&web, &parts).await.unwrap_or_else(|refused| refused)
+}
+
+async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
+    let principal = web.admit(parts).await?;
+    let headers = &parts.headers;
+    if !Accepts::read(headers).events {
+        return Err(reply::not_acceptable(
+            "the client must accept text/event-stream",
+        ));
+    }
+    header_version(headers).map_err(|refusal| reply::refused(&refusal))?;
+    let Some(id) = session_id(headers)? else {
+        return Err(missing_session());
+    };
+    let visit = visit(web, id, &principal)?;
+    let client = Arc::clone(&visit.client);
+    let prime = client.peer.version().is_some_and(has_priming);
+    let (stream, after) = match last_event(headers)? {
+        None => {
+            let stream = Arc::clone(&client.feed.stream);
+            let sent = stream.last_sent();
+            (stream, Some(sent))
+        }
+        Some((number, seq)) => {
+            let stream = client.stream(number).ok_or_else(nothing_to_resume)?;
+            (stream, Some(seq))
+        }
+    };
+    client.feed.touch();
+    let body = stream.body(BodyOptions {
+        after,
+        prime,
+        keep_alive: web.keep_alive,
+        // The session is in use while somebody listens.
+        on_drop: Some(Box::new(move || drop(visit))),
+        ..BodyOptions::default()
+    });
+    Ok(reply::events(body))
+}
+
+/// A client that ends its session.
+pub(crate) async fn delete(State(web): State<Arc<Web>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    end(&web, &parts).await.unwrap_or_else(|refused| refused)
+}
+
+async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
+    let principal = web.admit(parts).await?;
+    header_version(&parts.headers).map_err(|refusal| reply::refused(&refusal))?;
+    let Some(id) = session_id(&parts.headers)? else {
+        return Err(missing_session());
+    };
+    web.sessions
+        .destroy(id, &principal)
+        .map_err(|refusal| reply::refused_with(StatusCode::NOT_FOUND, &refusal))?;
+    Ok(reply::no_content())
+}
+
+fn missing_session() -> Response {
+    let refusal =
+        Refusal::new(Code::SessionInvalid).because("the header Mcp-Session-Id is missing");
+    reply::refused_with(StatusCode::BAD_REQUEST, &refusal)
+}
+
+fn nothing_to_resume() -> Response {
+    let refusal = Refusal::new(Code::InvalidHeader)
+        .because("there is no stream with this Last-Event-ID in this session");
+    reply::refused(&refusal)
+}
+
+/// The session's id, if the request names one.
+fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Response> {
+    const MOST: usize = 128;
+    let wrong = || reply::refused(&Refusal::new(Code::InvalidSessionId));
+    let mut values = headers.get_all(SESSION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().map_err(|_| wrong())?;
+    let well_formed = values.next().is_none()
+        && (1..=MOST).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_graphic());
+    well_formed.then_some(Some(text)).ok_or_else(wrong)
+}
+
+/// The version that the headers name, if they do.
+fn header_version(headers: &HeaderMap) -> Result<Option<Version>, Refusal> {
+    let mut values = headers.get_all(VERSION).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let text = value.to_str().unwrap_or_default().trim();
+    match Version::parse(text) {
+        Some(version) if values.next().is_none() => Ok(Some(version)),
+        Some(_) | None => Err(Refusal::new(Code::InvalidProtocolVersion)),
+    }
+}
+
+fn last_event(headers: &HeaderMap) -> Result<Option<(u64, u64)>, Response> {
+    let mut values = headers.get_all("last-event-id").iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let event = value.to_str().ok().and_then(parse_event_id);
+    match event {
+        Some(event) if values.next().is_none() => Ok(Some(event)),
+        Some(_) | None => Err(nothing_to_resume()),
+    }
+}

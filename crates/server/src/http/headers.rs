@@ -1,0 +1,296 @@
+//! The headers of a request: what they say, and whether the body says the same.
+//!
+//! On 2026-07-28 some fields of the body are mirrored into headers, for whoever routes a request
+//! without reading it. A header that says something else than the body would let them believe one
+//! thing and us do another, so it is refused. What is wrong comes back as a sentence part, for the
+//! error `HeaderMismatch`.
+//! Spec: MCP Streamable HTTP, sections "Request Metadata" to "Server Validation".
+
+mod annotations;
+mod media;
+mod params;
+
+#[expect(unused_imports, reason = "wired in with HTTP")]
+pub(crate) use {
+    media::{Accepts, is_json},
+    params::ParamHeaders,
+};
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use http::HeaderMap;
+use interlock_proto::refusal::shortened;
+use std::borrow::Cow;
+
+const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
+const METHOD: &str = "Mcp-Method";
+const NAME: &str = "Mcp-Name";
+
+/// Whether the headers that every request has say what its body says.
+///
+/// `name` is what `Mcp-Name` mirrors, for methods that have it: `params.name` or `params.uri`.
+/// For other methods nothing says what the header should hold, and it is not looked at.
+pub(crate) fn check_standard(
+    headers: &HeaderMap,
+    version: &str,
+    method: &str,
+    name: Option<&str>,
+) -> Result<(), String> {
+    check_plain(headers, PROTOCOL_VERSION, version)?;
+    check_plain(headers, METHOD, method)?;
+    let Some(name) = name else {
+        return Ok(());
+    };
+    let value = required(headers, NAME)?;
+    if decoded(NAME, value)? == name {
+        Ok(())
+    } else {
+        Err(differs(NAME, value, name))
+    }
+}
+
+/// These two are never encoded.
+fn check_plain(headers: &HeaderMap, header: &str, body: &str) -> Result<(), String> {
+    let value = required(headers, header)?;
+    if value == body {
+        Ok(())
+    } else {
+        Err(differs(header, value, body))
+    }
+}
+
+fn required<'a>(headers: &'a HeaderMap, header: &str) -> Result<&'a str, String> {
+    single(headers, header)?.ok_or_else(|| format!("the header {header} is missing"))
+}
+
+/// The value of a header that may be there once, without the blanks around it.
+fn single<'a>(headers: &'a HeaderMap, header: &str) -> Result<Option<&'a str>, String> {
+    let mut values = headers.get_all(header).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    if values.next().is_some() {
+        return Err(format!("the header {header} is there more than once"));
+    }
+    let text = value
+        .to_str()
+        .map_err(|_| format!("the header {header} has characters that are not visible ASCII"))?;
+    Ok(Some(text.trim_matches([' ', '\t'])))
+}
+
+/// What a value stands for: itself, or what is encoded between `=?base64?` and `?=`.
+fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, String> {
+    let encoded = value
+        .strip_prefix("=?base64?")
+        .and_then(|rest| rest.strip_suffix("?="));
+    let Some(encoded) = encoded else {
+        return Ok(Cow::Borrowed(value));
+    };
+    let bytes = STANDARD
+        .decode(encoded)
+        .map_err(|_| format!("the header {header} is not valid base64"))?;
+    String::from_utf8(bytes)
+        .map(Cow::Owned)
+        .map_err(|_| format!("the header {header} does not encode UTF-8"))
+}
+
+fn differs(header: &str, value: &str, body: &str) -> String {
+    let (value, body) = (shortened(value), shortened(body));
+    format!("the header {header} says `{value}` where the body says `{body}`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    const VERSION: &str = "2026-07-28";
+
+    /// Headers as a client would send them, even wrong ones.
+    pub(super) fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
+        let pair = |(name, value): &(&str, &str)| {
+            let name: HeaderName = name.parse().unwrap();
+            (name, HeaderValue::from_bytes(value.as_bytes()).unwrap())
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs.iter().map(pair) {
+            headers.append(name, value);
+        }
+        headers
+    }
+
+    /// A good request to call `name`, with one header replaced by these values.
+    fn call(name: &str, header: &str, values: &[&str]) -> Result<(), String> {
+        let mut all = headers(&[
+            (PROTOCOL_VERSION, VERSION),
+            (METHOD, "tools/call"),
+            (NAME, name),
+        ]);
+        all.remove(header);
+        let replaced: HeaderName = header.parse().unwrap();
+        for value in values {
+            all.append(replaced.clone(), value.parse().unwrap());
+        }
+        check_standard(&all, VERSION, "tools/call", Some(name))
+    }
+
+    #[track_caller]
+    fn refused(answer: Result<(), String>, because: &str) {
+        let message = answer.expect_err("should be refused");
+        assert!(message.contains(because), "{message}");
+        assert!(message.chars().count() < 400, "{message}");
+    }
+
+    #[test]
+    fn headers_that_say_what_the_body_says_are_fine() {
+        assert_eq!(call("pay", NAME, &["pay"]), Ok(()));
+        let uri = "file:///a%20b?c=d#e";
+        assert_eq!(call(uri, NAME, &[uri]), Ok(()));
+        let without_name = headers(&[(PROTOCOL_VERSION, VERSION), (METHOD, "tools/list")]);
+        assert_eq!(
+            check_standard(&without_name, VERSION, "tools/list", None),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn the_case_of_a_header_name_does_not_matter() {
+        let shouted = headers(&[
+            ("MCP-PROTOCOL-VERSION", VERSION),
+            ("mcp-method", "tools/call"),
+            ("MCP-nAME", "pay"),
+        ]);
+        assert_eq!(
+            check_standard(&shouted, VERSION, "tools/call", Some("pay")),
+            Ok(())
+        );
+    }
+
+    #[test]
+    fn blanks_around_a_value_do_not_matter() {
+        assert_eq!(call("pay", NAME, &[" \tpay \t"]), Ok(()));
+        assert_eq!(call("pay", METHOD, &["  tools/call"]), Ok(()));
+        assert_eq!(call("pay", PROTOCOL_VERSION, &["2026-07-28 "]), Ok(()));
+    }
+
+    #[test]
+    fn each_of_them_is_required() {
+        for header in [PROTOCOL_VERSION, METHOD, NAME] {
+            let because = format!("the header {header} is missing");
+            refused(call("pay", header, &[]), &because);
+        }
+    }
+
+    #[test]
+    fn a_header_given_twice_is_refused_even_if_both_agree() {
+        for (header, value) in [
+            (PROTOCOL_VERSION, VERSION),
+            (METHOD, "tools/call"),
+            (NAME, "pay"),
+        ] {
+            refused(call("pay", header, &[value, value]), "more than once");
+        }
+    }
+
+    #[test]
+    fn values_that_differ_are_refused_and_both_are_named() {
+        refused(
+            call("pay", NAME, &["refund"]),
+            "the header Mcp-Name says `refund` where the body says `pay`",
+        );
+        refused(
+            call("pay", METHOD, &["prompts/get"]),
+            "the header Mcp-Method says `prompts/get` where the body says `tools/call`",
+        );
+        refused(
+            call("pay", PROTOCOL_VERSION, &["2025-11-25"]),
+            "the header MCP-Protocol-Version says `2025-11-25` where the body says `2026-07-28`",
+        );
+    }
+
+    #[test]
+    fn the_case_of_a_value_matters() {
+        refused(call("pay", NAME, &["Pay"]), "says `Pay`");
+        refused(call("pay", METHOD, &["TOOLS/CALL"]), "says `TOOLS/CALL`");
+    }
+
+    #[test]
+    fn a_name_that_no_header_can_carry_is_encoded() {
+        for (name, encoded) in [
+            ("Hello, 世界", "=?base64?SGVsbG8sIOS4lueVjA==?="),
+            (" padded ", "=?base64?IHBhZGRlZCA=?="),
+            ("line1\nline2", "=?base64?bGluZTEKbGluZTI=?="),
+            ("=?base64?literal?=", "=?base64?PT9iYXNlNjQ/bGl0ZXJhbD89?="),
+            ("", "=?base64??="),
+            ("pay", "=?base64?cGF5?="),
+        ] {
+            let all = headers(&[
+                (PROTOCOL_VERSION, VERSION),
+                (METHOD, "tools/call"),
+                (NAME, encoded),
+            ]);
+            let answer = check_standard(&all, VERSION, "tools/call", Some(name));
+            assert_eq!(answer, Ok(()), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_is_not_taken_for_encoded_without_both_marks_in_lower_case() {
+        for literal in [
+            "SGVsbG8=",
+            "=?base64?SGVsbG8=",
+            "SGVsbG8=?=",
+            "=?BASE64?SGVsbG8=?=",
+            "=?base64?=",
+        ] {
+            assert_eq!(call(literal, NAME, &[literal]), Ok(()), "{literal}");
+        }
+    }
+
+    #[test]
+    fn bad_base64_is_refused() {
+        for value in [
+            "=?base64?SGVsbG8?=",
+            "=?base64?SGVs!!!bG8=?=",
+            "=?base64?SGVsbG9=?=",
+            "=?base64?SGVs bG8=?=",
+            "=?base64?_-8=?=",
+        ] {
+            refused(call("Hello", NAME, &[value]), "not valid base64");
+        }
+        refused(call("\u{fffd}", NAME, &["=?base64?/w==?="]), "UTF-8");
+    }
+
+    #[test]
+    fn only_the_name_may_be_encoded() {
+        // This is the right value in the wrong dress.
+        let method = "=?base64?dG9vbHMvY2FsbA==?=";
+        refused(call("pay", METHOD, &[method]), "Mcp-Method says");
+        let version = "=?base64?MjAyNi0wNy0yOA==?=";
+        refused(
+            call("pay", PROTOCOL_VERSION, &[version]),
+            "MCP-Protocol-Version says",
+        );
+    }
+
+    #[test]
+    fn a_name_that_is_not_ascii_and_not_encoded_is_refused() {
+        refused(call("世界", NAME, &["世界"]), "not visible ASCII");
+    }
+
+    #[test]
+    fn a_name_on_a_method_without_one_is_not_looked_at() {
+        let all = headers(&[
+            (PROTOCOL_VERSION, VERSION),
+            (METHOD, "tools/list"),
+            (NAME, "whatever"),
+        ]);
+        assert_eq!(check_standard(&all, VERSION, "tools/list", None), Ok(()));
+    }
+
+    #[test]
+    fn long_values_are_not_repeated_whole() {
+        let long = "x".repeat(100_000);
+        refused(call("pay", NAME, &[&long]), "Mcp-Name says");
+        refused(call(&long, NAME, &["pay"]), "says `pay`");
+    }
+}

@@ -1,0 +1,92 @@
+//! The transport of 2024-11-05, HTTP+SSE: one stream for everything, and an address to post to.
+
+use super::{
+    endpoint::Web,
+    headers::{Accepts, is_json},
+    reply,
+    sessions::Visit,
+    stream::BodyOptions,
+};
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use http::StatusCode;
+use interlock_proto::{Code, Refusal};
+use std::sync::Arc;
+
+/// Where a client listens.
+pub(crate) const STREAM: &str = "/sse";
+/// Where it sends its messages.
+pub(crate) const MESSAGES: &str = "/messages";
+
+/// A client that wants to be served: it is told where to send its messages.
+pub(crate) async fn stream(State(web): State<Arc<Web>>, request: Request) -> Response {
+    let (parts, _) = request.into_parts();
+    let principal = match web.admit(&parts).await {
+        Ok(principal) => principal,
+        Err(refused) => return refused,
+    };
+    if !Accepts::read(&parts.headers).events {
+        return reply::not_acceptable("the client must accept text/event-stream");
+    }
+    let visit = match web.sessions.create_legacy(&principal) {
+        Ok(visit) => visit,
+        Err(refusal) => return reply::refused(&refusal),
+    };
+    let address = format!("{MESSAGES}?sessionId={}", visit.client.id);
+    let stream = Arc::clone(&visit.client.feed.stream);
+    let ends = Ends(Arc::clone(&web), Some(visit));
+    reply::events(stream.body(BodyOptions {
+        endpoint: Some(address),
+        keep_alive: web.keep_alive,
+        on_drop: Some(Box::new(move || drop(ends))),
+        ..BodyOptions::default()
+    }))
+}
+
+/// The session ends with its one stream.
+struct Ends(Arc<Web>, Option<Visit>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(visit) = self.1.take() {
+            let client = Arc::clone(&visit.client);
+            drop(visit);
+            let _ = self.0.sessions.destroy(&client.id, client.peer.principal());
+        }
+    }
+}
+
+/// To which session a message belongs. Our own ids need no decoding.
+fn session(query: Option<&str>) -> Option<&str> {
+    let mut pairs = query?.split('&');
+    pairs.find_map(|pair| pair.strip_prefix("sessionId="))
+}
+
+/// A message from such a client; the answer goes to its stream.
+pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let principal = match web.admit(&parts).await {
+        Ok(principal) => principal,
+        Err(refused) => return refused,
+    };
+    if !is_json(&parts.headers) {
+        return reply::refused(&Refusal::new(Code::InvalidContentType));
+    }
+    let Some(session) = session(parts.uri.query()) else {
+        let refusal = Refusal::new(Code::SessionInvalid).because("`sessionId` is missing");
+        return reply::refused_with(StatusCode::BAD_REQUEST, &refusal);
+    };
+    let visit = match web.sessions.enter(session, &principal) {
+        Ok(visit) => visit,
+        Err(refusal) => return reply::refused_with(StatusCode::NOT_FOUND, &refusal),
+    };
+    let bytes = match web.read(body).await {
+        Ok(bytes) => bytes,
+        Err(refused) => return refused,
+    };
+    let route = crate::route::Route::Feed(Arc::clone(&visit.client.feed));
+    visit.client.peer.on_message(&bytes, &route);
+    reply::accepted()
+}

@@ -1,0 +1,70 @@
+//! Messages over HTTP: one endpoint for both eras, and streams that clients can take up again.
+
+mod backlog;
+pub(crate) mod endpoint;
+pub(crate) mod event;
+pub(crate) mod headers;
+pub(crate) mod legacy;
+pub(crate) mod modern;
+pub(crate) mod options;
+pub(crate) mod origin;
+mod reply;
+pub(crate) mod serve;
+pub(crate) mod sessions;
+pub(crate) mod stream;
+
+use crate::server::Inner;
+use axum::{
+    Router,
+    routing::{get, post},
+};
+use endpoint::Web;
+use options::HttpOptions;
+use std::{future::Future, io, sync::Arc};
+use tokio::net::TcpListener;
+
+/// A router that serves the server, and what has to be closed in the end.
+pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(Router, Arc<Web>)> {
+    let web = Web::new(inner, options)?;
+    let endpoint = post(endpoint::post)
+        .get(endpoint::get)
+        .delete(endpoint::delete);
+    let mut router = Router::new().route(&options.path, endpoint);
+    if options.legacy {
+        router = router
+            .route(legacy::STREAM, get(legacy::stream))
+            .route(legacy::MESSAGES, post(legacy::message));
+    }
+    Ok((router.with_state(Arc::clone(&web)), web))
+}
+
+/// Serves until `stop` completes, and then winds everything up.
+pub(crate) async fn serve_until(
+    inner: &Arc<Inner>,
+    listener: TcpListener,
+    options: &HttpOptions,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let (router, web) = router(inner, options)?;
+    let serving = serve::ServeOptions {
+        header_timeout: options.header_timeout,
+        max_connections: options.connections,
+        drain: inner.rules.drain,
+        ..serve::ServeOptions::default()
+    };
+    let mut closing = None;
+    let stopped = async {
+        stop.await;
+        web.inner.audience.end_streams();
+        let sessions = Arc::clone(&web.sessions);
+        closing = Some(tokio::spawn(async move { sessions.close().await }));
+    };
+    let served = serve::serve(listener, router, serving, stopped).await;
+    match closing {
+        Some(closing) => {
+            let _ = closing.await;
+        }
+        None => web.sessions.close().await,
+    }
+    served
+}

@@ -1,0 +1,231 @@
+//! Requests of 2026-07-28: each stands alone, and ends when its client goes away.
+
+use super::{
+    endpoint::{Web, first},
+    headers::check_standard,
+    reply,
+    stream::{BodyOptions, First, Retention, Stream, StreamRules},
+};
+use crate::{
+    audience::{Filter, Listen, Listener},
+    call::{self, Line, Said, Signal, Signals, Start},
+    caller::{Caller, Client, Way},
+    methods::{Asked, Plan},
+    peer::broken,
+    principal::Principal,
+    round::Round,
+    route::{Exchange, Route},
+    wire,
+};
+use axum::response::Response;
+use futures_util::FutureExt;
+use http::{HeaderMap, StatusCode};
+use interlock_proto::{
+    Code, Refusal, RpcCode,
+    era::{self, Era, Meta, Method, Modern},
+    frame::{ErrorId, Request},
+};
+use serde_json::value::RawValue;
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
+use tokio::sync::watch;
+
+/// Serves one request.
+pub(crate) async fn serve(
+    web: &Arc<Web>,
+    headers: &HeaderMap,
+    principal: Principal,
+    request: &Request<'_>,
+    modern: &Modern<'_>,
+) -> Result<Response, Response> {
+    let refuse = |refusal: &Refusal| {
+        let status = reply::status(Era::Stateless, Some(refusal.rpc_code()));
+        reply::with_status(status, &ErrorId::Known(request.id.clone()), refusal)
+    };
+    let name = name(request);
+    check_standard(
+        headers,
+        modern.version.as_str(),
+        &request.method,
+        name.as_deref(),
+    )
+    .map_err(|why| refuse(&mismatch(why)))?;
+    let method = Method::parse(&request.method)
+        .ok_or_else(|| refuse(&Refusal::method_not_found(&request.method)))?;
+    web.inner
+        .allows(method, modern.version)
+        .map_err(|refusal| refuse(&refusal))?;
+    if web.sessions.is_closing() {
+        return Err(refuse(&Refusal::new(Code::ServerShuttingDown)));
+    }
+    if method == Method::SubscriptionsListen {
+        return listen(web, request).map_err(|refusal| refuse(&refusal));
+    }
+    let planned = web.inner.plan(Asked {
+        method,
+        params: request.params,
+        version: modern.version,
+        instance: None,
+        principal: &principal,
+        modern: Some(modern),
+        headers: Some(headers),
+    });
+    match planned.map_err(|refusal| refuse(&refusal))? {
+        Plan::Ready(result) => {
+            let mut body = Vec::new();
+            wire::result(&mut body, &request.id, &*result);
+            body.pop();
+            Ok(reply::json(StatusCode::OK, body.into()))
+        }
+        Plan::Answer(answer) => {
+            let mut line = Vec::new();
+            let tone = wire::answer(&mut line, &request.id, answer);
+            line.pop();
+            Ok(reply::json(reply::tone(Era::Stateless, tone), line.into()))
+        }
+        Plan::Call(start, round) => Ok(run(web, principal, request, modern, *start, round).await),
+    }
+}
+
+/// What the header `Mcp-Name` mirrors.
+fn name<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
+    let member = match Method::parse(&request.method)? {
+        Method::ToolsCall | Method::PromptsGet => "name",
+        Method::ResourcesRead => "uri",
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => "taskId",
+        Method::Initialize
+        | Method::Ping
+        | Method::Discover
+        | Method::ToolsList
+        | Method::ResourcesList
+        | Method::ResourcesTemplatesList
+        | Method::ResourcesSubscribe
+        | Method::ResourcesUnsubscribe
+        | Method::PromptsList
+        | Method::LoggingSetLevel
+        | Method::CompletionComplete
+        | Method::TasksResult
+        | Method::TasksList
+        | Method::SubscriptionsListen => return None,
+    };
+    let raw = era::member(request.params?, member)?;
+    serde_json::from_str(raw.get()).ok()
+}
+
+pub(crate) fn mismatch(why: String) -> Refusal {
+    Refusal::new(Code::InvalidHeader)
+        .with_rpc(RpcCode::HEADER_MISMATCH)
+        .because(why)
+}
+
+/// Runs a call: here and now if it does not have to wait, else as a task that ends with its client.
+async fn run(
+    web: &Arc<Web>,
+    principal: Principal,
+    request: &Request<'_>,
+    modern: &Modern<'_>,
+    start: Start,
+    round: Round,
+) -> Response {
+    let caller = Caller {
+        principal,
+        version: modern.version,
+        client: Arc::new(Client::new(modern.capabilities, modern.client)),
+        way: Way::Alone {
+            level: modern.level,
+            round,
+        },
+        progress: Meta::read(request.params).progress.map(RawValue::to_owned),
+    };
+    let exchange = Exchange::new(stream(web), None);
+    let route = Route::Own(Arc::clone(&exchange));
+    let (signal, signals) = watch::channel(Signal::default());
+    let line = Line {
+        id: request.id.clone(),
+        route: route.clone(),
+        caller: Arc::new(caller),
+        signals: Signals::new(signals),
+    };
+    let id = request.id.clone();
+    let call = call::run(Arc::clone(&web.inner), start, line);
+    let mut call = Box::pin(AssertUnwindSafe(call).catch_unwind());
+    if let Some(ended) = tokio::task::unconstrained(call.as_mut()).now_or_never() {
+        answer(&route, ended.unwrap_or_else(|_| Some(broken(&id))));
+    } else {
+        tokio::spawn(async move {
+            let said = call.await.unwrap_or_else(|_| Some(broken(&id)));
+            answer(&route, said);
+        });
+    }
+    // From here on, whoever drops this response takes the call back.
+    let gone = Gone(Some(signal));
+    match first(web, &exchange).await {
+        Some(First::Answer(message)) => {
+            let status = reply::status(Era::Stateless, exchange.error.get().copied());
+            gone.never();
+            reply::json(status, message)
+        }
+        Some(First::Ended) => {
+            gone.never();
+            reply::nothing()
+        }
+        Some(First::Spoke) | None => reply::events(exchange.stream.body(BodyOptions {
+            keep_alive: web.keep_alive,
+            on_drop: Some(Box::new(move || drop(gone))),
+            ..BodyOptions::default()
+        })),
+    }
+}
+
+fn answer(route: &Route, said: Option<Said>) {
+    match said {
+        Some(said) => route.answer(said.tone, |out| out.extend(said.line)),
+        None => route.silent(),
+    }
+}
+
+/// Takes a call back when it is dropped: its client has gone away.
+struct Gone(Option<watch::Sender<Signal>>);
+
+impl Gone {
+    fn never(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        if let Some(signal) = &self.0 {
+            signal.send_modify(|signal| signal.cancel = true);
+        }
+    }
+}
+
+fn stream(web: &Web) -> Arc<Stream> {
+    Stream::new(
+        0,
+        StreamRules {
+            retention: Retention::Once,
+            retry: web.retry,
+            keep_bytes: 1024 * 1024,
+            keep_events: 1024,
+        },
+    )
+}
+
+/// Opens a stream of changes; it stays open until either side ends it.
+fn listen(web: &Arc<Web>, request: &Request<'_>) -> Result<Response, Refusal> {
+    let filter = Filter::read(request.params, &web.inner)?;
+    let exchange = Exchange::new(stream(web), None);
+    let route = Route::Own(Arc::clone(&exchange));
+    route.say(|out| wire::acknowledged(out, &request.id, &filter));
+    let seat = web.inner.audience.join(Listener::Listen(Listen {
+        id: request.id.clone(),
+        route,
+        filter,
+    }));
+    Ok(reply::events(exchange.stream.body(BodyOptions {
+        keep_alive: web.keep_alive,
+        on_drop: Some(Box::new(move || drop(seat))),
+        ..BodyOptions::default()
+    })))
+}

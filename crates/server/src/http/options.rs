@@ -1,0 +1,179 @@
+//! How a server is served over HTTP.
+
+use super::origin::AllowedHosts;
+use crate::{auth::Authenticator, rates::Rates};
+use interlock_proto::session;
+use std::{fmt, sync::Arc, time::Duration};
+
+/// How a server is served over HTTP. What is not said is safe for a server on this machine.
+///
+/// ```
+/// use interlock::{BearerTokens, HttpOptions};
+///
+/// let options = HttpOptions::default()
+///     .authenticator(BearerTokens::new().token("a-long-secret", "alice"))
+///     .allow_host("mcp.example.com");
+/// # let _ = options;
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct HttpOptions {
+    pub(crate) path: String,
+    pub(crate) hosts: AllowedHosts,
+    pub(crate) authenticator: Option<Arc<dyn Authenticator>>,
+    pub(crate) rates: Rates,
+    pub(crate) session: session::Rules,
+    pub(crate) sessions: usize,
+    pub(crate) sessions_per_principal: usize,
+    pub(crate) in_flight: usize,
+    pub(crate) patience: Duration,
+    pub(crate) keep_alive: Duration,
+    pub(crate) retry: Duration,
+    pub(crate) idle_stream: Duration,
+    pub(crate) header_timeout: Duration,
+    pub(crate) body_timeout: Duration,
+    pub(crate) connections: usize,
+    pub(crate) legacy: bool,
+}
+
+impl Default for HttpOptions {
+    fn default() -> Self {
+        Self {
+            path: "/mcp".to_owned(),
+            hosts: AllowedHosts::new(),
+            authenticator: None,
+            rates: Rates::default(),
+            session: session::Rules::default(),
+            sessions: 10_000,
+            sessions_per_principal: 10_000,
+            in_flight: 10_000,
+            patience: Duration::from_secs(3),
+            keep_alive: Duration::from_secs(15),
+            retry: Duration::from_secs(1),
+            idle_stream: Duration::from_secs(5 * 60),
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            connections: 10_000,
+            legacy: false,
+        }
+    }
+}
+
+impl HttpOptions {
+    /// Where the endpoint is; `/mcp` unless said otherwise.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Who may come in, and as whom. Without one everybody is the same anonymous principal.
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Some(Arc::new(authenticator));
+        self
+    }
+
+    /// A name by which the server may be addressed, besides those of this machine.
+    pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
+        self.hosts = self.hosts.allow_host(host.as_ref().to_owned());
+        self
+    }
+
+    /// A web origin whose pages may use the server, besides those of this machine.
+    pub fn allow_origin(mut self, origin: impl AsRef<str>) -> Self {
+        self.hosts = self.hosts.allow_origin(origin.as_ref().to_owned());
+        self
+    }
+
+    /// Lets the server be addressed by any name: for servers behind a proxy that checks it.
+    pub fn allow_any_host(mut self) -> Self {
+        self.hosts = self.hosts.allow_any_host();
+        self
+    }
+
+    /// Lets pages of any web origin use the server. With this and without an authenticator, any
+    /// page that a person on this machine looks at can use it.
+    pub fn allow_any_origin(mut self) -> Self {
+        self.hosts = self.hosts.allow_any_origin();
+        self
+    }
+
+    /// How many requests a principal may make; as many as it likes unless said otherwise.
+    pub const fn rates(mut self, rates: Rates) -> Self {
+        self.rates = rates;
+        self
+    }
+
+    /// How long sessions live, and how much they may do at once.
+    pub const fn session(mut self, rules: session::Rules) -> Self {
+        self.session = rules;
+        self
+    }
+
+    /// How many sessions there may be, in all and for each principal; 10,000 each unless said
+    /// otherwise.
+    pub const fn sessions(mut self, all: usize, per_principal: usize) -> Self {
+        self.sessions = all;
+        self.sessions_per_principal = per_principal;
+        self
+    }
+
+    /// How many requests may be in flight in all; 10,000 unless said otherwise.
+    pub const fn in_flight(mut self, most: usize) -> Self {
+        self.in_flight = most;
+        self
+    }
+
+    /// How long a POST waits for its answer before it becomes a stream; 3 seconds unless said
+    /// otherwise.
+    pub const fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// After how long without a message a stream says that it is alive; 15 seconds unless said
+    /// otherwise.
+    pub const fn keep_alive(mut self, every: Duration) -> Self {
+        self.keep_alive = every;
+        self
+    }
+
+    /// How long a client should wait before it takes up a stream again.
+    pub const fn retry(mut self, after: Duration) -> Self {
+        self.retry = after;
+        self
+    }
+
+    /// After how long without a message a GET stream is closed; its client may take it up again.
+    pub const fn idle_stream(mut self, after: Duration) -> Self {
+        self.idle_stream = after;
+        self
+    }
+
+    /// How long a client may take to send a request: its headers, and its body.
+    pub const fn request_timeouts(mut self, headers: Duration, body: Duration) -> Self {
+        self.header_timeout = headers;
+        self.body_timeout = body;
+        self
+    }
+
+    /// How many connections may be open; further ones wait.
+    pub const fn connections(mut self, most: usize) -> Self {
+        self.connections = most;
+        self
+    }
+
+    /// Serves the transport of 2024-11-05 as well: `GET /sse` and `POST /messages`.
+    pub const fn legacy_sse(mut self, yes: bool) -> Self {
+        self.legacy = yes;
+        self
+    }
+}
+
+impl fmt::Debug for HttpOptions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpOptions")
+            .field("path", &self.path)
+            .field("authenticated", &self.authenticator.is_some())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,161 @@
+//! HTTP responses.
+
+use super::{endpoint::SESSION, stream};
+use crate::{auth::Denied, rates::Exceeded, route::Tone, wire};
+use axum::{body::Body, response::Response};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use interlock_proto::{
+    Code, Refusal, RequestId, RpcCode, Version,
+    era::Era,
+    frame::{ErrorId, Malformed},
+};
+
+/// A message.
+pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
+    let mut response = Response::new(Body::from(message));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// A stream of messages.
+pub(crate) fn events(body: stream::Body) -> Response {
+    event_stream(Body::new(body))
+}
+
+/// A stream that ends without a message: its request was taken back.
+pub(crate) fn nothing() -> Response {
+    event_stream(Body::empty())
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// It was taken, and needs no answer.
+pub(crate) fn accepted() -> Response {
+    empty(StatusCode::ACCEPTED)
+}
+
+/// It is done, and there is nothing to say.
+pub(crate) fn no_content() -> Response {
+    empty(StatusCode::NO_CONTENT)
+}
+
+fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response
+}
+
+/// A refusal where no request is being answered, with the catalogue's own status.
+pub(crate) fn refused(refusal: &Refusal) -> Response {
+    let status = StatusCode::from_u16(refusal.http_status());
+    refused_with(status.unwrap_or(StatusCode::BAD_REQUEST), refusal)
+}
+
+/// A refusal where no request is being answered, with the status that HTTP gives to it.
+pub(crate) fn refused_with(status: StatusCode, refusal: &Refusal) -> Response {
+    with_status(status, &ErrorId::Absent, refusal)
+}
+
+/// A refusal with its status.
+pub(crate) fn with_status(status: StatusCode, id: &ErrorId, refusal: &Refusal) -> Response {
+    let mut body = Vec::new();
+    wire::error(&mut body, id, refusal);
+    body.pop();
+    json(status, body.into())
+}
+
+/// A request that is refused before anything is done about it.
+pub(crate) fn bad_request(id: &RequestId, refusal: &Refusal) -> Response {
+    with_status(
+        StatusCode::BAD_REQUEST,
+        &ErrorId::Known(id.clone()),
+        refusal,
+    )
+}
+
+/// A message that is none.
+pub(crate) fn malformed(malformed: &Malformed, version: Option<Version>) -> Response {
+    let status = match malformed.refusal.code() {
+        Code::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let id = malformed.id.clone();
+    let id = id.map_or_else(|| ErrorId::unread(version), ErrorId::Known);
+    with_status(status, &id, &malformed.refusal)
+}
+
+/// Somebody who may not come in.
+pub(crate) fn denied(denied: &Denied) -> Response {
+    let mut response = refused_with(denied.status(), &denied.refusal());
+    if let Some(challenge) = denied.www_authenticate() {
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// Somebody who comes too often.
+pub(crate) fn exceeded(exceeded: &Exceeded) -> Response {
+    let mut response = refused(&exceeded.refusal);
+    if let Some(after) = exceeded.retry_after {
+        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+        let headers = response.headers_mut();
+        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+/// A client that takes nothing that could be given to it.
+pub(crate) fn not_acceptable(why: &'static str) -> Response {
+    let refusal = Refusal::new(Code::InvalidHeader).because(why);
+    refused_with(StatusCode::NOT_ACCEPTABLE, &refusal)
+}
+
+/// Tells the client the id of its new session.
+pub(crate) fn add_session(response: &mut Response, id: &str) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        response.headers_mut().insert(SESSION, id);
+    }
+}
+
+/// The status that goes with the answer to a request.
+pub(crate) fn tone(era: Era, tone: Tone) -> StatusCode {
+    match tone {
+        Tone::Result => StatusCode::OK,
+        Tone::Error(code) => status(era, Some(code)),
+    }
+}
+
+/// The status that goes with the answer to a request.
+pub(crate) fn status(era: Era, error: Option<RpcCode>) -> StatusCode {
+    match (era, error) {
+        (Era::Handshake, _) | (Era::Stateless, None) => StatusCode::OK,
+        (Era::Stateless, Some(RpcCode::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
+        (
+            Era::Stateless,
+            Some(
+                RpcCode::HEADER_MISMATCH
+                | RpcCode::MISSING_CAPABILITY
+                | RpcCode::UNSUPPORTED_VERSION,
+            ),
+        ) => StatusCode::BAD_REQUEST,
+        (Era::Stateless, Some(_)) => StatusCode::OK,
+    }
+}

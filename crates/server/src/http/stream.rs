@@ -1,0 +1,413 @@
+//! One stream of messages from the server to a client: the answer to a POST, a GET, HTTP+SSE.
+//!
+//! Whoever has something to say says it here, whether or not anybody is reading. At most one
+//! reader is attached at a time, as the body of an HTTP response; a connection may come and go
+//! while the stream stays.
+//!
+//! Invariant: no lock is held while waiting, waking or calling back.
+
+pub(crate) use super::backlog::{First, Retention, StreamRules};
+
+use super::{
+    backlog::Backlog,
+    event::{self, Place},
+};
+use bytes::Bytes;
+use hyper::body::{Body as HttpBody, Frame};
+use std::{
+    convert::Infallible,
+    mem,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+use tokio::{
+    sync::Notify,
+    time::{Sleep, sleep},
+};
+
+/// A frame that has reached this size is sent before more is put into it.
+const FRAME: usize = 64 * 1024;
+
+/// What a session holds of a stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// Unique within its session.
+    number: u64,
+    rules: StreamRules,
+    inside: Mutex<Inside>,
+    /// Whoever waits in [`first`](Self::first) or [`room`](Self::room) should look again.
+    changed: Notify,
+}
+
+#[derive(Debug)]
+struct Inside {
+    backlog: Backlog,
+    /// How often a reader was attached. Only the last of them is the reader.
+    attached: u32,
+    reader: Reader,
+    waker: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reader {
+    Nobody,
+    Reading,
+    /// It is told to come back, and its connection is closed.
+    Leaving,
+}
+
+impl Stream {
+    pub(crate) fn new(number: u64, rules: StreamRules) -> Arc<Self> {
+        Arc::new(Self {
+            number,
+            rules,
+            inside: Mutex::new(Inside {
+                backlog: Backlog::new(),
+                attached: 0,
+                reader: Reader::Nobody,
+                waker: None,
+            }),
+            changed: Notify::new(),
+        })
+    }
+
+    pub(crate) const fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Appends a message. False if the stream has ended: nobody will read it.
+    pub(crate) fn say(&self, message: Vec<u8>) -> bool {
+        let message = compact(message);
+        self.change(|inside| inside.backlog.say(message, &self.rules))
+    }
+
+    /// The last message. Ends the stream.
+    pub(crate) fn answer(&self, message: Vec<u8>) {
+        let message = compact(message);
+        self.change(|inside| inside.backlog.answer(message));
+    }
+
+    /// Ends it without an answer: its call was taken back, or the server closes it.
+    pub(crate) fn end(&self) {
+        self.change(|inside| inside.backlog.end());
+    }
+
+    /// Closes the reader's connection but not the stream. The reader is told when to come back.
+    pub(crate) fn disconnect(&self) {
+        self.change(|inside| match inside.reader {
+            Reader::Reading => inside.reader = Reader::Leaving,
+            Reader::Nobody | Reader::Leaving => {}
+        });
+    }
+
+    /// Waits until little is waiting for the reader. Without a reader it does not wait: the oldest
+    /// messages are dropped instead, never the answer.
+    pub(crate) async fn room(&self) {
+        self.wait_for(|inside| {
+            let waits = inside.reader == Reader::Reading
+                && !inside.backlog.is_ended()
+                && !inside.backlog.has_room(&self.rules);
+            (!waits).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for the answer or for whatever is said before it, and takes nothing away.
+    pub(crate) async fn first(&self) -> First {
+        self.wait_for(|inside| inside.backlog.first_message()).await
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.lock().backlog.is_ended()
+    }
+
+    /// It has ended, and readers were given everything.
+    pub(crate) fn is_drained(&self) -> bool {
+        self.lock().backlog.is_drained()
+    }
+
+    pub(crate) fn has_reader(&self) -> bool {
+        self.lock().reader == Reader::Reading
+    }
+
+    /// The number of the last message that a reader was given; 0 if there was none. A body after
+    /// it repeats nothing.
+    pub(crate) fn last_sent(&self) -> u64 {
+        self.lock().backlog.last_sent()
+    }
+
+    /// Attaches a reader. If there is one already, its body ends.
+    pub(crate) fn body(self: &Arc<Self>, options: BodyOptions) -> Body {
+        let mut opening = Vec::new();
+        if let Some(address) = &options.endpoint {
+            event::write_endpoint(&mut opening, address);
+        }
+        let attached = self.change(|inside| {
+            inside.backlog.rewind(options.after, self.rules.retention);
+            inside.attached = inside.attached.wrapping_add(1);
+            inside.reader = Reader::Reading;
+            let had = inside.backlog.last_sent();
+            if options.prime
+                && !inside.backlog.is_drained()
+                && let Some(place) = self.place(had)
+            {
+                event::write_priming(&mut opening, place, self.rules.retry);
+            }
+            inside.attached
+        });
+        Body {
+            stream: Arc::clone(self),
+            attached,
+            opening,
+            stays: !options.close_when_ended,
+            over: false,
+            quiet: Quiet::new(options.keep_alive),
+            on_drop: options.on_drop,
+        }
+    }
+
+    /// Does something to the inside, and tells everybody who may care.
+    fn change<T>(&self, change: impl FnOnce(&mut Inside) -> T) -> T {
+        let mut inside = self.lock();
+        let changed = change(&mut inside);
+        let waker = inside.waker.take();
+        drop(inside);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        self.changed.notify_waiters();
+        changed
+    }
+
+    async fn wait_for<T>(&self, look: impl Fn(&Inside) -> Option<T>) -> T {
+        loop {
+            // Made before looking, so that no change in between is missed.
+            let changed = self.changed.notified();
+            let seen = look(&self.lock());
+            match seen {
+                Some(seen) => return seen,
+                None => changed.await,
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inside> {
+        self.inside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn place(&self, seq: u64) -> Option<Place> {
+        match self.rules.retention {
+            Retention::Replayable => Some(Place {
+                stream: self.number,
+                seq,
+            }),
+            Retention::Once => None,
+        }
+    }
+
+    /// What the reader gets next, after what is in the frame already.
+    fn turn(&self, attached: u32, stays: bool, mut frame: Vec<u8>, waker: &Waker) -> Turn {
+        let mut inside = self.lock();
+        if inside.attached != attached {
+            return Turn::Last(Vec::new());
+        }
+        self.write_unsent(&mut inside.backlog, &mut frame);
+        let drained = inside.backlog.is_drained();
+        let last = match inside.reader {
+            Reader::Reading => drained && !stays,
+            Reader::Leaving | Reader::Nobody => true,
+        };
+        if last && !drained {
+            event::write_retry(&mut frame, self.rules.retry);
+        }
+        if last {
+            inside.reader = Reader::Nobody;
+        } else if frame.is_empty() {
+            let old = inside.waker.replace(waker.clone());
+            drop(inside);
+            drop(old);
+            return Turn::Nothing;
+        }
+        drop(inside);
+        self.changed.notify_waiters();
+        if last {
+            Turn::Last(frame)
+        } else {
+            Turn::Frame(frame)
+        }
+    }
+
+    fn write_unsent(&self, backlog: &mut Backlog, frame: &mut Vec<u8>) {
+        while frame.len() < FRAME
+            && let Some((seq, message)) = backlog.unsent()
+        {
+            event::write_message(frame, self.place(seq), message);
+            backlog.mark_sent(self.rules.retention);
+        }
+    }
+
+    /// Detaches a reader. True if it went away by itself and would have been told more.
+    fn leave(&self, attached: u32) -> bool {
+        self.change(|inside| {
+            if inside.attached != attached {
+                return false;
+            }
+            let was = mem::replace(&mut inside.reader, Reader::Nobody);
+            was == Reader::Reading && !inside.backlog.is_ended()
+        })
+    }
+}
+
+enum Turn {
+    Frame(Vec<u8>),
+    Nothing,
+    Last(Vec<u8>),
+}
+
+/// Room that was reserved for a message and not used is not counted, so it is not kept.
+fn compact(mut message: Vec<u8>) -> Bytes {
+    if message.capacity() / 2 > message.len() {
+        message.shrink_to_fit();
+    }
+    message.into()
+}
+
+/// How a reader wants its body.
+pub(crate) struct BodyOptions {
+    /// Only what came after this number. Without it, from the start.
+    pub(crate) after: Option<u64>,
+    /// Begin with an event that has an id and no message: from 2025-11-25 on. A stream whose
+    /// messages have no ids never does.
+    pub(crate) prime: bool,
+    /// Begin with this address to send messages to: HTTP+SSE.
+    pub(crate) endpoint: Option<String>,
+    /// After so long without an event comes a comment. Zero: never.
+    pub(crate) keep_alive: Duration,
+    /// Called when the body is dropped before the stream ended: the client went away. Not called
+    /// for a reader that was replaced or disconnected.
+    pub(crate) on_drop: Option<Box<dyn FnOnce() + Send>>,
+    /// The body ends when the stream has ended and everything was sent.
+    pub(crate) close_when_ended: bool,
+}
+
+impl Default for BodyOptions {
+    fn default() -> Self {
+        Self {
+            after: None,
+            prime: false,
+            endpoint: None,
+            keep_alive: Duration::from_secs(15),
+            on_drop: None,
+            close_when_ended: true,
+        }
+    }
+}
+
+/// A reader: the body of a `text/event-stream` response.
+pub(crate) struct Body {
+    stream: Arc<Stream>,
+    attached: u32,
+    /// What comes before the first message.
+    opening: Vec<u8>,
+    stays: bool,
+    over: bool,
+    quiet: Quiet,
+    on_drop: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        let this = self.get_mut();
+        if this.over {
+            return Poll::Ready(None);
+        }
+        let opening = mem::take(&mut this.opening);
+        match this
+            .stream
+            .turn(this.attached, this.stays, opening, cx.waker())
+        {
+            Turn::Frame(frame) => {
+                this.quiet.broken();
+                ready(frame.into())
+            }
+            Turn::Last(frame) => {
+                this.over = true;
+                if frame.is_empty() {
+                    Poll::Ready(None)
+                } else {
+                    ready(frame.into())
+                }
+            }
+            Turn::Nothing if this.quiet.too_long(cx) => {
+                ready(Bytes::from_static(event::KEEP_ALIVE))
+            }
+            Turn::Nothing => Poll::Pending,
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.over
+    }
+}
+
+fn ready(bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    Poll::Ready(Some(Ok(Frame::data(bytes))))
+}
+
+impl Drop for Body {
+    fn drop(&mut self) {
+        if self.stream.leave(self.attached)
+            && let Some(on_drop) = self.on_drop.take()
+        {
+            on_drop();
+        }
+    }
+}
+
+/// Notices when nothing was sent for too long.
+struct Quiet {
+    limit: Duration,
+    timer: Option<Pin<Box<Sleep>>>,
+    running: bool,
+}
+
+impl Quiet {
+    const fn new(limit: Duration) -> Self {
+        Self {
+            limit,
+            timer: None,
+            running: false,
+        }
+    }
+
+    const fn broken(&mut self) {
+        self.running = false;
+    }
+
+    /// Whether it has been quiet for so long. If it was, the time runs anew.
+    fn too_long(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.limit.is_zero() {
+            return false;
+        }
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep(self.limit)));
+        if !mem::replace(&mut self.running, true) {
+            timer.set(sleep(self.limit));
+        }
+        let over = timer.as_mut().poll(cx).is_ready();
+        self.running = !over;
+        over
+    }
+}
+
+#[cfg(test)]
+mod tests;

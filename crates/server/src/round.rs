@@ -1,0 +1,145 @@
+//! Multi round-trip requests: the answers a 2026-07-28 client brings back, and the sealed memory
+//! of those it brought before.
+
+use crate::{
+    model::JsonObject,
+    principal::Principal,
+    seal::{Bound, Broken, Sealer},
+    voice::Asking,
+};
+use interlock_proto::{Code, Refusal, Time, refusal::shortened};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use std::time::Duration;
+
+/// How many questions one round may hold.
+const MOST: usize = 100;
+
+/// The answers so far, and what they are answers to.
+#[derive(Debug, Default)]
+pub(crate) struct Round {
+    answers: JsonObject,
+    /// Which request it is, for the seal; nothing if its client can answer nothing.
+    request: Option<Box<Same>>,
+}
+
+/// What makes a retry the same request.
+#[derive(Debug)]
+pub(crate) struct Same {
+    pub(crate) principal: Principal,
+    pub(crate) method: &'static str,
+    pub(crate) name: String,
+    pub(crate) arguments: Option<JsonObject>,
+}
+
+impl Same {
+    fn bound(&self) -> Bound<'_> {
+        Bound {
+            principal: &self.principal,
+            method: self.method,
+            name: &self.name,
+            arguments: self.arguments.as_ref(),
+        }
+    }
+}
+
+/// What the parameters of a retry say.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct Retry {
+    pub(crate) input_responses: Option<JsonObject>,
+    pub(crate) request_state: Option<String>,
+}
+
+/// What is sealed.
+#[derive(Serialize, Deserialize)]
+struct Memory {
+    answers: JsonObject,
+}
+
+impl Round {
+    /// Joins what the client brings with what was sealed before.
+    ///
+    /// # Errors
+    ///
+    /// If the seal is broken, expired, somebody else's or another request's.
+    pub(crate) fn open(
+        sealer: &Sealer,
+        retry: Retry,
+        same: Same,
+        now: Time,
+    ) -> Result<Self, Refusal> {
+        let mut answers = match retry.request_state {
+            None => JsonObject::new(),
+            Some(state) => {
+                let opened = sealer.open(&state, &same.bound(), now).map_err(broken)?;
+                let memory: Memory =
+                    serde_json::from_slice(&opened).map_err(|_| broken(Broken::Forged))?;
+                memory.answers
+            }
+        };
+        answers.extend(retry.input_responses.unwrap_or_default());
+        Ok(Self {
+            answers,
+            request: Some(Box::new(same)),
+        })
+    }
+
+    /// The answer to that question, if the client has brought it.
+    pub(crate) fn answer(&self, key: &str) -> Option<Value> {
+        self.answers.get(key).cloned()
+    }
+
+    /// The result that asks the client to come back. Only answers that the handler has not asked
+    /// for again are kept.
+    pub(crate) fn ask(
+        &self,
+        sealer: &Sealer,
+        questions: &[Asking],
+        now: Time,
+        patience: Duration,
+    ) -> Result<Value, Refusal> {
+        let Some(same) = &self.request else {
+            return Err(Refusal::new(Code::InternalError));
+        };
+        if questions.len() > MOST {
+            return Err(Refusal::new(Code::InternalError)
+                .because("the handler asks too many questions at once"));
+        }
+        let mut requests = Map::new();
+        for asking in questions {
+            let question = &asking.question;
+            let mut request = json!({ "method": question.method });
+            if let Some(params) = &question.params {
+                request["params"] = params.clone();
+            }
+            if requests.insert(asking.key.clone(), request).is_some() {
+                return Err(Refusal::new(Code::InternalError).because(format!(
+                    "the handler asks two questions with the key `{}`",
+                    shortened(&asking.key)
+                )));
+            }
+        }
+        let answers = self.answers.iter();
+        let answers = answers.filter(|(key, _)| !requests.contains_key(*key));
+        let memory = Memory {
+            answers: answers
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect(),
+        };
+        let memory = serde_json::to_vec(&memory).expect("it is JSON already");
+        let state = sealer.seal(&memory, &same.bound(), now + patience);
+        Ok(json!({
+            "resultType": "input_required",
+            "inputRequests": requests,
+            "requestState": state,
+        }))
+    }
+}
+
+fn broken(broken: Broken) -> Refusal {
+    Refusal::new(Code::InvalidParams).because(match broken {
+        Broken::Forged => "`requestState` is not the one that was given for this request",
+        Broken::Expired => "`requestState` has expired; send the request without it",
+    })
+}

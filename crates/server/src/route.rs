@@ -1,0 +1,365 @@
+//! Where messages for a client go, and in which bounds.
+//!
+//! On stdio everything shares one [`Outlet`]; over HTTP each request has a stream of its own. What
+//! is answered to a member of a batch is gathered until the batch is complete.
+
+use crate::{
+    clock::Clock,
+    http::{sessions::Visit, stream::Stream},
+    note::Note,
+    outbox::Outbox,
+};
+use interlock_proto::{RpcCode, Time, batch::Answers};
+use std::{
+    collections::BTreeSet,
+    fmt, mem,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::Notify;
+
+/// Where the messages of a request go.
+#[derive(Clone, Debug)]
+pub(crate) enum Route {
+    /// To the one stream that all requests of a connection share.
+    Shared(Arc<Outlet>),
+    /// To a stream that many messages share and that no answer ends.
+    Feed(Arc<Feed>),
+    /// To a stream of its own.
+    Own(Arc<Exchange>),
+    /// To the same place as its batch; the answer waits for the others.
+    Batch(Arc<Gathering>),
+}
+
+/// The answer to one HTTP request, as a message or as a stream of them.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    pub(crate) stream: Arc<Stream>,
+    /// With which error the request was answered, if it was: some have an HTTP status.
+    pub(crate) error: OnceLock<RpcCode>,
+    /// The client is to be sent away, and to come back for the rest.
+    hung_up: Notify,
+    /// The session is in use while the exchange lasts.
+    _visit: Option<Visit>,
+}
+
+impl Exchange {
+    pub(crate) fn new(stream: Arc<Stream>, visit: Option<Visit>) -> Arc<Self> {
+        Arc::new(Self {
+            stream,
+            error: OnceLock::new(),
+            hung_up: Notify::new(),
+            _visit: visit,
+        })
+    }
+
+    /// Completes when the client is to be sent away.
+    pub(crate) async fn hung_up(&self) {
+        self.hung_up.notified().await;
+    }
+}
+
+/// A stream that stays open, and when something was last said on it.
+pub(crate) struct Feed {
+    pub(crate) stream: Arc<Stream>,
+    clock: Arc<dyn Clock>,
+    last: AtomicU64,
+}
+
+impl Feed {
+    pub(crate) fn new(stream: Arc<Stream>, clock: Arc<dyn Clock>) -> Arc<Self> {
+        let last = AtomicU64::new(clock.now().0);
+        Arc::new(Self {
+            stream,
+            clock,
+            last,
+        })
+    }
+
+    fn say(&self, message: Vec<u8>) {
+        self.touch();
+        self.stream.say(message);
+    }
+
+    /// Something happened on it.
+    pub(crate) fn touch(&self) {
+        self.last.store(self.clock.now().0, Ordering::Relaxed);
+    }
+
+    /// When something last happened on it.
+    pub(crate) fn last(&self) -> Time {
+        Time(self.last.load(Ordering::Relaxed))
+    }
+}
+
+impl fmt::Debug for Feed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Feed").field(&self.stream).finish()
+    }
+}
+
+/// What an answer is besides its bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tone {
+    /// A result.
+    Result,
+    /// An error with this code.
+    Error(RpcCode),
+}
+
+impl Route {
+    /// Writes the one answer to a request.
+    pub(crate) fn answer(&self, tone: Tone, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Self::Shared(outlet) => outlet.append(write),
+            Self::Feed(feed) => feed.say(line(write)),
+            Self::Own(exchange) => {
+                if let Tone::Error(code) = tone {
+                    let _ = exchange.error.set(code);
+                }
+                exchange.stream.answer(line(write));
+            }
+            Self::Batch(gathering) => gathering.answered(&line(write)),
+        }
+    }
+
+    /// The request gets no answer: its client took it back.
+    pub(crate) fn silent(&self) {
+        match self {
+            Self::Shared(outlet) => outlet.wake(),
+            Self::Feed(_) => {}
+            Self::Own(exchange) => exchange.stream.end(),
+            Self::Batch(gathering) => gathering.suppressed(),
+        }
+    }
+
+    /// Makes whoever writes look again.
+    pub(crate) fn wake(&self) {
+        match self {
+            Self::Shared(outlet) => outlet.wake(),
+            Self::Feed(_) | Self::Own(_) | Self::Batch(_) => {}
+        }
+    }
+
+    /// Writes something that is no answer.
+    pub(crate) fn say(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Self::Shared(outlet) => outlet.append(write),
+            Self::Feed(feed) => feed.say(line(write)),
+            Self::Own(exchange) => {
+                exchange.stream.say(line(write));
+            }
+            Self::Batch(gathering) => gathering.to.say(write),
+        }
+    }
+
+    /// Tells of a change, once, however often it happens before the client reads.
+    pub(crate) fn note(&self, note: Note) {
+        match self {
+            Self::Shared(outlet) => outlet.note(note),
+            Self::Feed(feed) => feed.say(line(|out| note.write(out))),
+            Self::Own(exchange) => {
+                exchange.stream.say(line(|out| note.write(out)));
+            }
+            Self::Batch(gathering) => gathering.to.note(note),
+        }
+    }
+
+    /// Sends the client away for a while, where it can come back for the rest.
+    pub(crate) fn hang_up(&self) {
+        match self {
+            Self::Own(exchange) => {
+                exchange.hung_up.notify_one();
+                exchange.stream.disconnect();
+            }
+            Self::Shared(_) | Self::Feed(_) | Self::Batch(_) => {}
+        }
+    }
+
+    /// Waits until there is room for more.
+    pub(crate) async fn room(&self) {
+        let direct = match self {
+            Self::Batch(gathering) => &gathering.to,
+            Self::Shared(_) | Self::Feed(_) | Self::Own(_) => self,
+        };
+        match direct {
+            Self::Shared(outlet) => outlet.room().await,
+            Self::Feed(feed) => feed.stream.room().await,
+            Self::Own(exchange) => exchange.stream.room().await,
+            // There are no batches of batches.
+            Self::Batch(_) => {}
+        }
+    }
+}
+
+/// Over HTTP a message needs no line's end.
+fn line(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut line = Vec::new();
+    write(&mut line);
+    while line.last().is_some_and(u8::is_ascii_whitespace) {
+        line.pop();
+    }
+    line
+}
+
+/// The answers to a batch, until they are complete.
+#[derive(Debug)]
+pub(crate) struct Gathering {
+    answers: Mutex<Option<Answers>>,
+    to: Route,
+}
+
+impl Gathering {
+    /// Where the members of a batch are answered, if any of them is.
+    pub(crate) fn new(answers: Answers, to: Route) -> Option<Route> {
+        if answers.is_complete() {
+            return None;
+        }
+        Some(Route::Batch(Arc::new(Self {
+            answers: Mutex::new(Some(answers)),
+            to,
+        })))
+    }
+
+    fn answered(&self, message: &[u8]) {
+        self.change(|answers| answers.answered(message));
+    }
+
+    fn suppressed(&self) {
+        self.change(Answers::suppressed);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Answers)) {
+        let complete = {
+            let mut answers = lock(&self.answers);
+            if let Some(answers) = answers.as_mut() {
+                change(answers);
+            }
+            answers.take_if(|answers| answers.is_complete())
+        };
+        let Some(complete) = complete else { return };
+        match complete.finish() {
+            Some(line) => self.to.answer(Tone::Result, |out| {
+                out.extend(line);
+                out.push(b'\n');
+            }),
+            None => self.to.silent(),
+        }
+    }
+}
+
+/// What everybody on a connection writes to, and one loop takes from.
+#[derive(Debug, Default)]
+pub(crate) struct Outlet {
+    inside: Mutex<Inside>,
+    /// There is something to take, or to look at.
+    wake: Notify,
+    /// There is room again.
+    room: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inside {
+    lines: Vec<u8>,
+    notes: BTreeSet<Note>,
+    /// How much the loop has taken and not yet written.
+    unwritten: usize,
+    /// Nobody reads any more.
+    gone: bool,
+}
+
+impl Inside {
+    fn has_room(&self) -> bool {
+        self.gone || self.lines.len() + self.unwritten < Outbox::ENOUGH
+    }
+}
+
+impl Outlet {
+    fn append(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        let mut inside = lock(&self.inside);
+        if !inside.gone {
+            write(&mut inside.lines);
+        }
+        drop(inside);
+        self.wake.notify_one();
+    }
+
+    fn note(&self, note: Note) {
+        let mut inside = lock(&self.inside);
+        if !inside.gone {
+            inside.notes.insert(note);
+        }
+        drop(inside);
+        self.wake.notify_one();
+    }
+
+    /// Makes the loop look again.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Completes when somebody wrote something, or woke the loop.
+    pub(crate) async fn woken(&self) {
+        self.wake.notified().await;
+    }
+
+    /// Hands everything to the loop that writes it.
+    pub(crate) fn take(&self, outbox: &mut Outbox) {
+        let mut inside = lock(&self.inside);
+        if outbox.is_empty() {
+            mem::swap(outbox.lines(), &mut inside.lines);
+        } else {
+            outbox.lines().append(&mut inside.lines);
+        }
+        if outbox.has_room() {
+            for note in mem::take(&mut inside.notes) {
+                note.write(outbox.lines());
+            }
+        }
+        let had_room = inside.has_room();
+        inside.unwritten = outbox.len();
+        if !had_room && inside.has_room() {
+            self.room.notify_waiters();
+        }
+    }
+
+    /// Whether more may be taken in, which may lead to more lines.
+    pub(crate) fn has_room(&self) -> bool {
+        lock(&self.inside).has_room()
+    }
+
+    /// Whether everything has been handed over.
+    pub(crate) fn is_empty(&self) -> bool {
+        let inside = lock(&self.inside);
+        inside.lines.is_empty() && inside.notes.is_empty()
+    }
+
+    /// From now on everything is thrown away: nobody reads.
+    pub(crate) fn give_up(&self) {
+        let mut inside = lock(&self.inside);
+        *inside = Inside {
+            gone: true,
+            ..Inside::default()
+        };
+        drop(inside);
+        self.room.notify_waiters();
+        self.wake.notify_one();
+    }
+
+    async fn room(&self) {
+        loop {
+            let room = self.room.notified();
+            if self.has_room() {
+                return;
+            }
+            room.await;
+        }
+    }
+}
+
+/// A panic while the lock was held left plain data behind, and it is whole.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,141 @@
+//! What a handler says before its result, on its way to the loop that runs the call.
+//!
+//! That loop is the only one who writes for a call, so that everything comes in order and nothing
+//! after the end.
+
+use crate::{
+    ask::{AskError, Question},
+    route::lock,
+};
+use interlock_proto::Level;
+use serde_json::Value;
+use std::{collections::VecDeque, mem, sync::Mutex};
+use tokio::sync::{Notify, oneshot};
+
+/// How much a handler may have said without anybody having listened.
+const MOST: usize = 64;
+
+/// Between a handler and the loop that runs it.
+#[derive(Debug, Default)]
+pub(crate) struct Voice {
+    words: Mutex<Words>,
+    /// Something was said.
+    said: Notify,
+    /// Something was heard.
+    heard: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Words {
+    waiting: VecDeque<Word>,
+    ended: bool,
+    questions: u64,
+}
+
+/// One thing that a handler says.
+#[derive(Debug)]
+pub(crate) enum Word {
+    Progress(Progress),
+    Log(Log),
+    Ask(Asking),
+    /// The client need not keep a connection open for the result.
+    HangUp,
+    /// The handler does not wait for the answer to that question any more.
+    Settled(u64),
+}
+
+/// How far a handler has come.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub(crate) progress: f64,
+    pub(crate) total: Option<f64>,
+    pub(crate) message: Option<String>,
+}
+
+/// A message for the client's log.
+#[derive(Debug)]
+pub(crate) struct Log {
+    pub(crate) level: Level,
+    pub(crate) logger: Option<String>,
+    pub(crate) data: Value,
+}
+
+/// A question that a handler waits for.
+#[derive(Debug)]
+pub(crate) struct Asking {
+    pub(crate) number: u64,
+    /// The handler's own name for it.
+    pub(crate) key: String,
+    pub(crate) question: Question,
+    pub(crate) answer: oneshot::Sender<Result<Value, AskError>>,
+}
+
+impl Voice {
+    /// Says something, as soon as there is room. False: the call has ended, and nobody listens.
+    pub(crate) async fn say(&self, word: Word) -> bool {
+        loop {
+            let heard = self.heard.notified();
+            {
+                let mut words = lock(&self.words);
+                if words.ended {
+                    return false;
+                }
+                if words.waiting.len() < MOST {
+                    words.waiting.push_back(word);
+                    break;
+                }
+            }
+            heard.await;
+        }
+        self.said.notify_one();
+        true
+    }
+
+    /// Says something without waiting, for which there is always room.
+    pub(crate) fn remark(&self, word: Word) {
+        let mut words = lock(&self.words);
+        if !words.ended {
+            words.waiting.push_back(word);
+            drop(words);
+            self.said.notify_one();
+        }
+    }
+
+    /// A number for the next question.
+    pub(crate) fn number(&self) -> u64 {
+        let mut words = lock(&self.words);
+        words.questions += 1;
+        words.questions
+    }
+
+    /// Everything that was said and not heard.
+    pub(crate) fn take(&self) -> VecDeque<Word> {
+        let words = mem::take(&mut lock(&self.words).waiting);
+        if !words.is_empty() {
+            self.heard.notify_waiters();
+        }
+        words
+    }
+
+    /// Waits until something was said. Dropping the future loses nothing.
+    pub(crate) async fn next(&self) -> VecDeque<Word> {
+        loop {
+            let words = self.take();
+            if !words.is_empty() {
+                return words;
+            }
+            self.said.notified().await;
+        }
+    }
+
+    /// Nobody listens from now on.
+    pub(crate) fn end(&self) {
+        let mut words = lock(&self.words);
+        words.ended = true;
+        // Whoever waits for an answer learns that none will come.
+        let dropped = mem::take(&mut words.waiting);
+        drop(words);
+        drop(dropped);
+        self.heard.notify_waiters();
+    }
+}
