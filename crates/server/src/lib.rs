@@ -77,6 +77,7 @@ pub use interlock_proto::{
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
 pub use principal::Principal;
+pub use rates::Rates;
 pub use schemars;
 pub use server::Server;
 

@@ -1,20 +1,453 @@
-//! stub
-use crate::principal::Principal;
-use interlock_proto::{Refusal, Time};
-use std::time::Duration;
-/// stub
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Rates {}
-pub(crate) struct RateKeeper;
-pub(crate) struct Exceeded {
-    pub(crate) refusal: Refusal,
-    pub(crate) retry_after: Option<Duration>,
+//! How many requests a principal may send.
+
+use crate::Principal;
+use governor::{
+    NotUntil, Quota, RateLimiter,
+    clock::{self, Reference},
+    middleware::NoOpMiddleware,
+    nanos::Nanos,
+    state::StateStore,
+};
+use interlock_proto::{Code, Refusal, Time};
+use std::{
+    collections::HashMap,
+    num::NonZeroU32,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+/// How many requests each principal may send; as many as it likes, unless something is said here.
+///
+/// Each limit is a bucket that starts full, loses one with each request and is filled again
+/// evenly: with 60 per minute, 60 may come at once, and then one per second. Those who are
+/// anonymous share one bucket.
+///
+/// ```
+/// use interlock::Rates;
+/// use std::num::NonZeroU32;
+///
+/// let rates = Rates { per_second: NonZeroU32::new(20), ..Rates::default() };
+/// assert_eq!(rates.per_minute, None);
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Rates {
+    /// The most requests in a second.
+    pub per_second: Option<NonZeroU32>,
+    /// The most requests in a minute.
+    pub per_minute: Option<NonZeroU32>,
 }
-impl RateKeeper {
-    pub(crate) fn new(_: Rates) -> Self {
-        Self
+
+/// Why a request comes too early, and when it would not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TooMany {
+    /// The answer, in which the wait is told in words.
+    pub(crate) refusal: Refusal,
+    /// How long to wait.
+    pub(crate) retry_after: Duration,
+}
+
+impl TooMany {
+    fn new(code: Code, retry_after: Duration) -> Self {
+        let what = code.facts().message;
+        let why = format!("{what}: try again in {}", in_words(retry_after));
+        Self {
+            refusal: Refusal::new(code).because(why),
+            retry_after,
+        }
     }
-    pub(crate) fn check(&self, _: &Principal, _: Time) -> Result<(), Exceeded> {
-        Ok(())
+}
+
+/// Counts requests.
+#[derive(Debug)]
+pub(crate) struct RateKeeper {
+    now: Now,
+    limits: Vec<Limit>,
+}
+
+impl RateKeeper {
+    /// Starts counting at `now`.
+    pub(crate) fn new(rates: Rates, now: Time) -> Self {
+        Self::remembering(MOST_PRINCIPALS, rates, now)
+    }
+
+    fn remembering(most: usize, rates: Rates, started: Time) -> Self {
+        let now = Now {
+            started,
+            elapsed: Arc::default(),
+        };
+        let limit = |code, quota| Limit::new(code, quota, most, now.clone());
+        // A request that the second limit refuses has used up some of the first. That should be
+        // the one that fills up sooner.
+        let second = |most| limit(Code::RateLimitPerSecond, Quota::per_second(most));
+        let minute = |most| limit(Code::RateLimitPerMinute, Quota::per_minute(most));
+        let limits = [rates.per_second.map(second), rates.per_minute.map(minute)];
+        Self {
+            limits: limits.into_iter().flatten().collect(),
+            now,
+        }
+    }
+
+    /// Counts one request, or says that it is one too many.
+    pub(crate) fn check(&self, principal: &Principal, now: Time) -> Result<(), TooMany> {
+        self.now.is(now);
+        self.limits
+            .iter()
+            .try_for_each(|limit| limit.check(principal))
+    }
+}
+
+/// More principals than this, all of them busy, are not told apart any more: new ones wait.
+const MOST_PRINCIPALS: usize = 100_000;
+
+/// How often it is worth looking for principals to forget.
+const SWEEP: Duration = Duration::from_secs(1);
+
+/// One kind of limit for all principals.
+#[derive(Debug)]
+struct Limit {
+    code: Code,
+    limiter: RateLimiter<Principal, Buckets, Now, NoOpMiddleware<Nanos>>,
+    buckets: Buckets,
+    now: Now,
+}
+
+impl Limit {
+    fn new(code: Code, quota: Quota, most: usize, now: Now) -> Self {
+        let buckets = Buckets {
+            most,
+            known: Arc::default(),
+        };
+        Self {
+            code,
+            limiter: RateLimiter::new(quota, buckets.clone(), now.clone()),
+            buckets,
+            now,
+        }
+    }
+
+    fn check(&self, principal: &Principal) -> Result<(), TooMany> {
+        let now = clock::Clock::now(&self.now);
+        if let Some(wait) = self.buckets.make_room(principal, now) {
+            return Err(TooMany::new(Code::RateLimitExceeded, wait));
+        }
+        let early = |not_until: NotUntil<Nanos>| {
+            let wait = not_until.wait_time_from(now);
+            TooMany::new(self.code, whole_millis(wait))
+        };
+        self.limiter.check_key(principal).map_err(early)
+    }
+}
+
+/// The time that was last handed in, for a limiter that asks for it. It does not run backwards.
+#[derive(Clone, Debug)]
+struct Now {
+    started: Time,
+    elapsed: Arc<AtomicU64>,
+}
+
+impl Now {
+    fn is(&self, now: Time) {
+        let elapsed = self.started.until(now).as_millis();
+        let elapsed = u64::try_from(elapsed).unwrap_or(u64::MAX);
+        self.elapsed.fetch_max(elapsed, Ordering::Relaxed);
+    }
+}
+
+impl clock::Clock for Now {
+    type Instant = Nanos;
+
+    fn now(&self) -> Nanos {
+        // Far below the end of the range, so that there is room for adding to it: 146 years.
+        const LAST: u64 = u64::MAX / 4;
+        let millis = self.elapsed.load(Ordering::Relaxed);
+        Nanos::new(millis.saturating_mul(1_000_000).min(LAST))
+    }
+}
+
+/// When the bucket of each principal will be full again. One that is full is forgotten, sooner or
+/// later: it is like that of a principal who never came.
+#[derive(Clone, Debug)]
+struct Buckets {
+    most: usize,
+    known: Arc<Mutex<Known>>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    full_at: HashMap<Principal, Nanos>,
+    swept: Nanos,
+}
+
+impl Buckets {
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        // Nothing is left half done by whoever panicked.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sees to it that the principal can be remembered, or says how long to wait until it is worth
+    /// trying again.
+    fn make_room(&self, principal: &Principal, now: Nanos) -> Option<Duration> {
+        let mut known = self.lock();
+        let since: Duration = now.duration_since(known.swept).into();
+        if since >= SWEEP && !known.full_at.contains_key(principal) {
+            known.full_at.retain(|_, full_at| *full_at > now);
+            known.swept = now;
+        }
+        let full = known.full_at.len() >= self.most && !known.full_at.contains_key(principal);
+        full.then(|| SWEEP.saturating_sub(now.duration_since(known.swept).into()))
+    }
+}
+
+impl StateStore for Buckets {
+    type Key = Principal;
+
+    fn measure_and_replace<T, F, E>(&self, key: &Principal, decide: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let mut known = self.lock();
+        let (outcome, full_at) = decide(known.full_at.get(key).copied())?;
+        known.full_at.insert(key.clone(), full_at);
+        Ok(outcome)
+    }
+}
+
+/// Our times are whole milliseconds, and who waits too short waits in vain.
+fn whole_millis(wait: Duration) -> Duration {
+    let millis = wait.as_nanos().div_ceil(1_000_000);
+    Duration::from_millis(u64::try_from(millis).unwrap_or(u64::MAX))
+}
+
+fn in_words(wait: Duration) -> String {
+    match wait.as_millis() {
+        millis @ ..1000 => format!("{millis} ms"),
+        millis => format!("{} s", millis.div_ceil(1000)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const T0: Time = Time(1_700_000_000_000);
+
+    fn rates(per_second: u32, per_minute: u32) -> Rates {
+        Rates {
+            per_second: NonZeroU32::new(per_second),
+            per_minute: NonZeroU32::new(per_minute),
+        }
+    }
+
+    fn keeper(per_second: u32, per_minute: u32) -> RateKeeper {
+        RateKeeper::new(rates(per_second, per_minute), T0)
+    }
+
+    fn at(millis: u64) -> Time {
+        T0 + Duration::from_millis(millis)
+    }
+
+    fn alice() -> Principal {
+        Principal::new("alice")
+    }
+
+    #[track_caller]
+    fn refused(answer: Result<(), TooMany>, code: Code, wait: u64) -> Refusal {
+        let refused = answer.expect_err("should be refused");
+        assert_eq!(refused.refusal.code(), code);
+        assert_eq!(refused.refusal.http_status(), 429);
+        assert_eq!(refused.retry_after, Duration::from_millis(wait));
+        refused.refusal
+    }
+
+    /// How many of `tries` requests at one time are let through.
+    fn passed(keeper: &RateKeeper, principal: &Principal, tries: usize, now: Time) -> usize {
+        let passes = |_: &usize| keeper.check(principal, now).is_ok();
+        (0..tries).filter(passes).count()
+    }
+
+    #[test]
+    fn without_rates_everything_passes_and_nobody_is_remembered() {
+        let keeper = RateKeeper::new(Rates::default(), T0);
+        assert_eq!(passed(&keeper, &alice(), 10_000, T0), 10_000);
+        assert!(keeper.limits.is_empty());
+    }
+
+    #[test]
+    fn a_second_holds_so_many_and_then_fills_up_evenly() {
+        let keeper = keeper(4, 0);
+        assert_eq!(passed(&keeper, &alice(), 10, T0), 4);
+        let refusal = refused(keeper.check(&alice(), T0), Code::RateLimitPerSecond, 250);
+        assert_eq!(
+            refusal.message(),
+            "too many requests in this second: try again in 250 ms"
+        );
+        assert_eq!(passed(&keeper, &alice(), 10, at(249)), 0);
+        assert_eq!(passed(&keeper, &alice(), 10, at(250)), 1);
+        assert_eq!(passed(&keeper, &alice(), 10, at(1250)), 4);
+        assert_eq!(passed(&keeper, &alice(), 10, at(99_000)), 4);
+    }
+
+    #[test]
+    fn a_minute_holds_so_many_and_then_fills_up_evenly() {
+        let keeper = keeper(0, 6);
+        assert_eq!(passed(&keeper, &alice(), 10, T0), 6);
+        let refusal = refused(
+            keeper.check(&alice(), at(500)),
+            Code::RateLimitPerMinute,
+            9_500,
+        );
+        assert_eq!(
+            refusal.message(),
+            "too many requests in this minute: try again in 10 s"
+        );
+        assert_eq!(passed(&keeper, &alice(), 10, at(9_999)), 0);
+        assert_eq!(passed(&keeper, &alice(), 10, at(10_000)), 1);
+    }
+
+    #[test]
+    fn who_waits_as_long_as_told_is_let_through() {
+        // A third of a second is no whole number of milliseconds.
+        let keeper = keeper(3, 0);
+        let mut now = T0;
+        for _ in 0..50 {
+            while keeper.check(&alice(), now).is_ok() {}
+            let wait = keeper.check(&alice(), now).unwrap_err().retry_after;
+            now = now + wait;
+            assert_eq!(keeper.check(&alice(), now), Ok(()));
+        }
+    }
+
+    #[test]
+    fn both_limits_hold() {
+        let keeper = keeper(2, 5);
+        assert_eq!(passed(&keeper, &alice(), 9, T0), 2);
+        refused(keeper.check(&alice(), T0), Code::RateLimitPerSecond, 500);
+        assert_eq!(passed(&keeper, &alice(), 9, at(1_000)), 2);
+        assert_eq!(passed(&keeper, &alice(), 9, at(2_000)), 1);
+        refused(
+            keeper.check(&alice(), at(3_000)),
+            Code::RateLimitPerMinute,
+            9_000,
+        );
+    }
+
+    #[test]
+    fn a_burst_that_the_second_refuses_does_not_use_up_the_minute() {
+        let keeper = keeper(1, 60);
+        assert_eq!(passed(&keeper, &alice(), 1_000, T0), 1);
+        let later = (1..=59).filter(|second| passed(&keeper, &alice(), 9, at(second * 1_000)) == 1);
+        assert_eq!(later.count(), 59);
+    }
+
+    #[test]
+    fn each_principal_has_its_own_bucket() {
+        let keeper = keeper(1, 0);
+        let (bob, called) = (Principal::new("bob"), Principal::new("anonymous"));
+        for principal in [alice(), bob, called, Principal::anonymous()] {
+            assert_eq!(passed(&keeper, &principal, 5, T0), 1);
+        }
+    }
+
+    #[test]
+    fn time_does_not_run_backwards() {
+        let keeper = keeper(1, 0);
+        assert_eq!(passed(&keeper, &alice(), 5, at(5_000)), 1);
+        assert_eq!(passed(&keeper, &alice(), 5, T0), 0);
+        assert_eq!(passed(&keeper, &alice(), 5, Time(0)), 0);
+        assert_eq!(passed(&keeper, &alice(), 5, at(6_000)), 1);
+    }
+
+    #[test]
+    fn the_ends_of_time_and_of_rates_do_no_harm() {
+        for (per_second, per_minute) in [(u32::MAX, u32::MAX), (1, 1), (u32::MAX, 1)] {
+            let keeper = keeper(per_second, per_minute);
+            for now in [Time(0), T0, Time(u64::MAX - 1), Time(u64::MAX)] {
+                let _ = passed(&keeper, &alice(), 3, now);
+            }
+        }
+        let early = RateKeeper::new(rates(1, 0), Time(0));
+        assert_eq!(passed(&early, &alice(), 3, Time(u64::MAX)), 1);
+        refused(
+            early.check(&alice(), Time(u64::MAX)),
+            Code::RateLimitPerSecond,
+            1_000,
+        );
+    }
+
+    fn remembered(keeper: &RateKeeper) -> usize {
+        keeper.limits[0].buckets.lock().full_at.len()
+    }
+
+    fn number(number: u64) -> Principal {
+        Principal::new(number.to_string())
+    }
+
+    #[test]
+    fn principals_whose_buckets_are_full_again_are_forgotten() {
+        let keeper = keeper(1, 0);
+        for caller in 0..1_000 {
+            assert_eq!(keeper.check(&number(caller), T0), Ok(()));
+        }
+        assert_eq!(remembered(&keeper), 1_000);
+        assert_eq!(keeper.check(&alice(), at(1_000)), Ok(()));
+        assert_eq!(remembered(&keeper), 1);
+    }
+
+    #[test]
+    fn principals_whose_buckets_are_not_full_are_remembered() {
+        let keeper = keeper(0, 1);
+        assert_eq!(keeper.check(&alice(), T0), Ok(()));
+        for caller in 0..50 {
+            assert_eq!(keeper.check(&number(caller), at(caller * 1_000)), Ok(()));
+        }
+        assert_eq!(remembered(&keeper), 51);
+        refused(
+            keeper.check(&alice(), at(59_999)),
+            Code::RateLimitPerMinute,
+            1,
+        );
+    }
+
+    #[test]
+    fn no_more_principals_than_fit_are_remembered_and_known_ones_go_on() {
+        let keeper = RateKeeper::remembering(3, rates(0, 2), T0);
+        for caller in 0..3 {
+            assert_eq!(keeper.check(&number(caller), T0), Ok(()));
+        }
+        let refusal = refused(keeper.check(&alice(), at(1)), Code::RateLimitExceeded, 999);
+        assert_eq!(refusal.message(), "too many requests: try again in 999 ms");
+        assert_eq!(keeper.check(&number(0), at(1)), Ok(()));
+        assert_eq!(remembered(&keeper), 3);
+        refused(
+            keeper.check(&alice(), at(1_000)),
+            Code::RateLimitExceeded,
+            1_000,
+        );
+        assert_eq!(keeper.check(&alice(), at(30_000)), Ok(()));
+        assert_eq!(remembered(&keeper), 2);
+    }
+
+    #[test]
+    fn many_threads_get_no_more_than_one_would() {
+        let keeper = keeper(100, 0);
+        let total: usize = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|_| scope.spawn(|| passed(&keeper, &alice(), 100, T0)))
+                .collect();
+            threads.into_iter().map(|one| one.join().unwrap()).sum()
+        });
+        assert_eq!(total, 100);
+    }
+
+    #[test]
+    fn a_wait_is_told_in_round_words() {
+        let words = |millis| in_words(Duration::from_millis(millis));
+        assert_eq!(words(0), "0 ms");
+        assert_eq!(words(999), "999 ms");
+        assert_eq!(words(1_000), "1 s");
+        assert_eq!(words(1_001), "2 s");
     }
 }

@@ -83,7 +83,7 @@ impl Web {
             sessions: Sessions::new(inner, options),
             doors: options.hosts.doors().map_err(wrong)?,
             authenticator: options.authenticator.clone(),
-            rates: RateKeeper::new(options.rates),
+            rates: RateKeeper::new(options.rates, inner.clock.now()),
             in_flight: AtomicUsize::new(0),
             most_in_flight: options.in_flight,
             body_timeout: options.body_timeout,

@@ -10,7 +10,6 @@ mod annotations;
 mod media;
 mod params;
 
-#[expect(unused_imports, reason = "wired in with HTTP")]
 pub(crate) use {
     media::{Accepts, is_json},
     params::ParamHeaders,

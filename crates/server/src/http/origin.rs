@@ -89,21 +89,21 @@ impl AllowedHosts {
     /// Judges all that was listed, and says everything that is wrong with it.
     pub(crate) fn doors(&self) -> Result<Doors, Vec<String>> {
         let mut problems = Vec::new();
-        let mut keep = |text: &String, problem: &str| {
+        let mut complain = |text: &String, problem: &str| {
             problems.push(format!("`{}` is {problem}", shortened(text)));
         };
         let mut hosts = Vec::new();
         for text in &self.hosts {
             match Authority::parse(text) {
                 Some(host) => hosts.push(host),
-                None => keep(text, "not a host with or without a port"),
+                None => complain(text, "not a host with or without a port"),
             }
         }
         let mut origins = Vec::new();
         for text in &self.origins {
             match Origin::parse(text) {
                 Some(origin) => origins.push(origin),
-                None => keep(text, "not an origin, which is a scheme, a host and a port"),
+                None => complain(text, "not an origin, which is a scheme, a host and a port"),
             }
         }
         let doors = Doors {

@@ -1,7 +1,7 @@
 //! HTTP responses.
 
 use super::{endpoint::SESSION, stream};
-use crate::{auth::Denied, rates::Exceeded, route::Tone, wire};
+use crate::{auth::Denied, rates::TooMany, route::Tone, wire};
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
@@ -112,13 +112,12 @@ pub(crate) fn denied(denied: &Denied) -> Response {
 }
 
 /// Somebody who comes too often.
-pub(crate) fn exceeded(exceeded: &Exceeded) -> Response {
+pub(crate) fn exceeded(exceeded: &TooMany) -> Response {
     let mut response = refused(&exceeded.refusal);
-    if let Some(after) = exceeded.retry_after {
-        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-        let headers = response.headers_mut();
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-    }
+    let after = exceeded.retry_after;
+    let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     response
 }
 

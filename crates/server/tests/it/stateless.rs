@@ -54,7 +54,10 @@ async fn discover_tells_all_versions_of_a_server_without_a_workflow() {
             "2024-11-05"
         ])
     );
-    assert_eq!(result["capabilities"]["tools"], json!({"listChanged": true}));
+    assert_eq!(
+        result["capabilities"]["tools"],
+        json!({"listChanged": true})
+    );
     assert!(result["ttlMs"].is_u64());
     assert!(["public", "private"].contains(&result["cacheScope"].as_str().unwrap()));
     assert_eq!(result["instructions"], "Be brief.");
