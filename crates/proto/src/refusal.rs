@@ -102,31 +102,31 @@ catalogue! {
         "the queues of this tenant are full together" "wait, or ask the operator for a higher limit";
     1004 BufferOverflow "buffer_overflow" 503 Critical Later Reserved("buffers are bounded by waiting, not by dropping")
         "an internal buffer is full" "try again later";
-    1005 BackpressureActive "backpressure_active" 503 Warn Later Reserved("a full connection stops being read instead")
+    1005 BackpressureActive "backpressure_active" 503 Warn Later Feature("http")
         "the server takes no more work for the moment" "try again later";
-    1011 AuthFailed "auth_failed" 401 Error Changed Reserved("authentication comes with HTTP")
+    1011 AuthFailed "auth_failed" 401 Error Changed Feature("authentication")
         "authentication failed" "send valid credentials";
-    1012 AuthExpired "auth_expired" 401 Error Changed Reserved("authentication comes with HTTP")
+    1012 AuthExpired "auth_expired" 401 Error Changed Feature("authentication")
         "the credentials have expired" "obtain new credentials";
-    1013 AuthInvalidCredentials "auth_invalid_credentials" 401 Error Changed Reserved("authentication comes with HTTP")
+    1013 AuthInvalidCredentials "auth_invalid_credentials" 401 Error Changed Feature("authentication")
         "the credentials are not valid" "send valid credentials";
-    1014 AuthzForbidden "authz_forbidden" 403 Error Changed Reserved("authentication comes with HTTP")
+    1014 AuthzForbidden "authz_forbidden" 403 Error Changed Feature("authentication")
         "this is not allowed for these credentials" "ask the operator for access";
-    1015 AuthMissing "auth_missing" 401 Error Changed Reserved("authentication comes with HTTP")
+    1015 AuthMissing "auth_missing" 401 Error Changed Feature("authentication")
         "there are no credentials" "send credentials";
-    1016 SessionInvalid "session_invalid" 401 Error Changed Reserved("session ids come with HTTP")
+    1016 SessionInvalid "session_invalid" 401 Error Changed Feature("sessions")
         "there is no such session" "initialize again";
     1021 InvalidParams "invalid_params" 400 Error Changed Feature("methods")
         "the parameters are not what the method takes" "compare them with the specification";
     1022 InvalidJsonSchema "invalid_json_schema" 400 Error Changed Feature("tools")
         "the arguments do not match the schema" "compare them with the tool's inputSchema";
-    1023 InvalidUri "invalid_uri" 400 Error Changed Reserved("URIs are looked up as they are until templates come")
+    1023 InvalidUri "invalid_uri" 400 Error Changed Feature("resources")
         "the URI is not valid" "send an absolute URI";
-    1024 InvalidContentType "invalid_content_type" 415 Error Changed Reserved("content types come with HTTP")
+    1024 InvalidContentType "invalid_content_type" 415 Error Changed Feature("http")
         "this content type is not accepted" "send application/json";
-    1025 InvalidHeader "invalid_header" 400 Error Changed Reserved("headers come with HTTP")
+    1025 InvalidHeader "invalid_header" 400 Error Changed Feature("http")
         "a required header is missing or wrong" "compare the headers with the specification";
-    1026 InvalidSessionId "invalid_session_id" 400 Error Changed Reserved("session ids come with HTTP")
+    1026 InvalidSessionId "invalid_session_id" 400 Error Changed Feature("sessions")
         "the session id is not well formed" "send the id as it was given";
     1027 InvalidProtocolVersion "invalid_protocol_version" 400 Error Changed Feature("negotiation")
         "the protocol version is not supported" "use one of the supported versions";
@@ -158,15 +158,15 @@ catalogue! {
         "there is such a prompt already" "choose another name";
     1052 EntityDuplicate "entity_duplicate" 409 Warn Changed Feature("connection")
         "a request with this id is in flight" "give every request an id of its own";
-    1056 RateLimitExceeded "rate_limit_exceeded" 429 Error Later Reserved("rates come with HTTP")
+    1056 RateLimitExceeded "rate_limit_exceeded" 429 Error Later Feature("rates")
         "too many requests" "slow down";
-    1057 RateLimitPerSecond "rate_limit_per_second" 429 Error Later Reserved("rates come with HTTP")
+    1057 RateLimitPerSecond "rate_limit_per_second" 429 Error Later Feature("rates")
         "too many requests in this second" "slow down";
-    1058 RateLimitPerMinute "rate_limit_per_minute" 429 Error Later Reserved("rates come with HTTP")
+    1058 RateLimitPerMinute "rate_limit_per_minute" 429 Error Later Feature("rates")
         "too many requests in this minute" "slow down";
-    1059 QuotaExceeded "quota_exceeded" 429 Error Later Reserved("there are no quotas yet")
+    1059 QuotaExceeded "quota_exceeded" 429 Error Later Feature("subscriptions")
         "the quota is used up" "wait, or ask the operator for a higher quota";
-    1060 ConcurrentLimitExceeded "concurrent_limit_exceeded" 429 Error Later Reserved("connection limits come with HTTP")
+    1060 ConcurrentLimitExceeded "concurrent_limit_exceeded" 429 Error Later Feature("sessions")
         "too many connections are open" "close a connection first";
     1066 ProtocolError "protocol_error" 400 Error Changed Feature("frames")
         "this is not a message the protocol allows here" "compare it with the specification";

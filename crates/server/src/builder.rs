@@ -2,7 +2,9 @@
 
 use crate::{
     clock::{Clock, SystemClock},
+    failure::Failure,
     handler::{Prompt, Resource, Tool},
+    lifespan::Lifespan,
     lists::Lists,
     model::{Implementation, JsonObject},
     schema::Schema,
@@ -13,7 +15,7 @@ use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation}
 use interlock_store::{MemoryStore, Store};
 use interlock_workflow::{About, Finding, Kind, Scope, Severity, Workflow};
 use serde_json::Value;
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{collections::HashMap, fmt, future::Future, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
 const JOURNAL_LIMIT: u64 = 10_000;
@@ -54,6 +56,7 @@ pub struct Builder {
     subscriptions: interlock_proto::subscription::Rules,
     bounds: Bounds,
     secret: Option<Vec<u8>>,
+    lifespan: Lifespan,
 }
 
 /// Why a server cannot be built. Each says whose name it is about.
@@ -129,6 +132,7 @@ impl Builder {
             subscriptions: interlock_proto::subscription::Rules::default(),
             bounds: Bounds::default(),
             secret: None,
+            lifespan: Lifespan::default(),
         }
     }
 
@@ -226,6 +230,39 @@ impl Builder {
         self
     }
 
+    /// What handlers find by [`Context::app`](crate::Context::app).
+    pub fn app<T: Send + Sync + 'static>(mut self, app: T) -> Self {
+        self.lifespan = Lifespan::of(Arc::new(app));
+        self
+    }
+
+    /// What to do when the server begins to serve, and when it has stopped. What `start` makes,
+    /// handlers find by [`Context::app`](crate::Context::app).
+    ///
+    /// ```
+    /// use interlock::Server;
+    ///
+    /// struct Database;
+    ///
+    /// let server = Server::builder("shop", "1.0.0")
+    ///     .lifespan(
+    ///         || async { Ok(Database) },
+    ///         |_database| async { /* close it */ },
+    ///     );
+    /// # let _ = server;
+    /// ```
+    pub fn lifespan<T, S, SF, E, EF>(mut self, start: S, stop: E) -> Self
+    where
+        T: Send + Sync + 'static,
+        S: Fn() -> SF + Send + Sync + 'static,
+        SF: Future<Output = Result<T, Failure>> + Send + 'static,
+        E: Fn(Arc<T>) -> EF + Send + Sync + 'static,
+        EF: Future<Output = ()> + Send + 'static,
+    {
+        self.lifespan = Lifespan::new(start, stop);
+        self
+    }
+
     /// How much is kept for clients.
     pub const fn bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
@@ -295,6 +332,7 @@ impl Builder {
             ask_timeout: self.ask_timeout,
             subscriptions: self.subscriptions,
             bounds: self.bounds,
+            lifespan: self.lifespan,
         }))
     }
 }

@@ -454,6 +454,7 @@ impl Running {
             place,
             stop: self.stop.subscribe(),
             voice: Arc::clone(&self.voice),
+            app: self.inner.lifespan.app(),
         });
         let work = AssertUnwindSafe(async move { handler(context).await });
         Waiting::Handler(work.catch_unwind().boxed())

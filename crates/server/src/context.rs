@@ -10,6 +10,7 @@ use crate::{
     caller::{Caller, Way},
     clock,
     failure::Failure,
+    lifespan::App,
     model::{
         ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitResult,
         Implementation, Root,
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) place: Option<Place>,
     pub(crate) stop: watch::Receiver<bool>,
     pub(crate) voice: Arc<Voice>,
+    pub(crate) app: Option<App>,
 }
 
 /// Where in a workflow a call runs.
@@ -103,7 +105,7 @@ impl Context {
     /// What the application's start hook made, if it made a `T`.
     #[must_use]
     pub fn app<T: Send + Sync + 'static>(&self) -> Option<&T> {
-        self.0.inner.app()?.downcast_ref()
+        self.0.app.as_ref()?.downcast_ref()
     }
 
     /// What the session remembers under this name.

@@ -44,6 +44,7 @@ mod failure;
 mod handler;
 mod http;
 mod instance;
+mod lifespan;
 mod lists;
 mod methods;
 pub mod model;
@@ -61,6 +62,7 @@ mod transport;
 mod voice;
 mod wire;
 
+pub use self::http::options::HttpOptions;
 pub use ask::{AskError, Form};
 pub use auth::{Authenticator, BearerTokens, Denied};
 pub use builder::{Bounds, BuildError, BuildErrors, Builder};
@@ -68,7 +70,6 @@ pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use failure::Failure;
 pub use handler::{IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
-pub use http::options::HttpOptions;
 pub use interlock_proto::{
     Ability, Level, Time, Version,
     connection::{Duplicates, EarlyPing, Rules},

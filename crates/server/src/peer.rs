@@ -4,42 +4,42 @@
 //! that is not done at once runs as a task of its own. Everybody may hold it, so what it knows is
 //! behind a lock, which is never held while a handler runs.
 
+mod asking;
+mod handshake;
+mod serving;
+mod subscribing;
+
+pub(crate) use {handshake::stateless_agreement, serving::broken};
+
 use crate::{
-    ask::{AskError, Question},
-    audience::{Filter, Listen, Listener, Seat},
-    call::{self, Line, Said, Signal, Signals, Start},
-    caller::{Caller, Client, Way},
+    ask::AskError,
+    audience::{Listener, Seat},
+    call::Signal,
+    caller::Client,
     clock, convert,
     failure::Failure,
     instance::Instance,
-    methods::{Asked, Plan},
     model::JsonObject,
-    note::{News, Note},
     principal::Principal,
-    round::Round,
     route::{Gathering, Route, Tone, lock},
     server::Inner,
     wire,
 };
-use futures_util::FutureExt;
 use interlock_proto::{
-    AskId, CallId, Code, Level, Refusal, RequestId, RpcCode, Time, Version,
+    AskId, CallId, Level, Refusal, RequestId, RpcCode, Time, Version,
     batch::{self, Batch, Incoming},
     connection::{self, Connection, Effect, Input, Key, Lane, Ledger, Noise, State},
-    era::{self, Meta, Method, Modern},
+    era::{self, Method, Modern},
     frame::{ErrorId, Frame, Malformed, Notification, Reply, Request},
     machine::Machine,
-    negotiation::{self, Agreement, Negotiation, Offer},
-    refusal::shortened,
+    negotiation::{self, Offer},
     subscription,
 };
 use interlock_workflow::Kind;
-use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::{
     collections::{BTreeMap, HashMap},
     fmt, io,
-    panic::AssertUnwindSafe,
     sync::{
         Arc, Mutex,
         atomic::{AtomicU8, Ordering},
@@ -216,7 +216,7 @@ impl Peer {
             Frame::Request(request) => self.on_request(request, route),
             Frame::Notification(notification) => self.on_notification(notification, route),
             Frame::Response(response) => {
-                let input = Input::Response(ask_id(response.id.as_ref()));
+                let input = Input::Response(asking::ask_id(response.id.as_ref()));
                 self.judge(
                     input,
                     Carried::Response(response.outcome),
@@ -434,7 +434,7 @@ impl Peer {
             Effect::Settle(ask) => {
                 let asked = lock(&self.book).asks.remove(&ask);
                 if let (Some(asked), Carried::Response(outcome)) = (asked, carried) {
-                    let _ = asked.send(answer(*outcome));
+                    let _ = asked.send(asking::answered(*outcome));
                 }
             }
             Effect::AbandonAsk(ask) => {
@@ -459,205 +459,6 @@ impl Peer {
             | Effect::SendAsk(_)
             | Effect::Subscribe(_)
             | Effect::Unsubscribe(_) => {}
-        }
-    }
-
-    /// The client has said who it is; what it may use is negotiated.
-    fn introduce(self: &Arc<Self>, key: Key, request: &Request<'_>, offer: Offer, route: &Route) {
-        tracing::info!(client = %offer.client_name, version = %offer.version, "initialize");
-        let member = |name| request.params.and_then(|params| era::member(params, name));
-        let client = member("capabilities")
-            .map(|capabilities| Client::new(capabilities, member("clientInfo")));
-        {
-            let mut book = lock(&self.book);
-            book.initialize = Some((key, route.clone()));
-            book.client = Arc::new(client.unwrap_or_default());
-        }
-        self.negotiate(negotiation::Input::Offer(offer));
-    }
-
-    /// What the server offers has changed.
-    pub(crate) fn renegotiate(self: &Arc<Self>) {
-        if lock(&self.book).negotiation.agreement().is_some() {
-            self.negotiate(negotiation::Input::Have(self.inner.capabilities()));
-        }
-    }
-
-    fn negotiate(self: &Arc<Self>, input: negotiation::Input) {
-        let now = self.inner.clock.now();
-        let event = Negotiation::input_name(&input);
-        let effects = {
-            let mut book = lock(&self.book);
-            let rules = &self.inner.negotiation;
-            let Ok(step) = negotiation::step(rules, &book.negotiation, input, now) else {
-                return;
-            };
-            wire::trace::<Negotiation>(&book.negotiation, event, &step.state);
-            book.negotiation = step.state;
-            step.effects
-        };
-        for effect in effects {
-            match effect {
-                negotiation::Effect::Gather => {
-                    self.negotiate(negotiation::Input::Have(self.inner.capabilities()));
-                }
-                negotiation::Effect::Answer(agreement) => {
-                    let asked = lock(&self.book).initialize.take();
-                    if let Some((key, route)) = asked {
-                        let result = self.inner.initialize_result(agreement.version);
-                        self.answer(key, &result, &route);
-                    }
-                }
-                negotiation::Effect::Fail(refusal) => {
-                    let asked = lock(&self.book).initialize.take();
-                    if let Some((key, route)) = asked {
-                        self.refuse(key, &refusal, &route);
-                    }
-                    self.drain();
-                }
-                negotiation::Effect::Changed(agreement) => {
-                    tracing::info!(?agreement, "the agreement has changed");
-                }
-                negotiation::Effect::Serve(_) => {}
-            }
-        }
-    }
-
-    fn serve(self: &Arc<Self>, key: Key, arrived: &Arrived<'_>, route: &Route) {
-        let inner = Arc::clone(&self.inner);
-        let (method, version) = match self.allowed(arrived) {
-            Ok(allowed) => allowed,
-            Err(refusal) => return self.refuse(key, &refusal, route),
-        };
-        let params = arrived.request.params;
-        let own = match method {
-            Method::LoggingSetLevel => Some(self.set_level(params)),
-            Method::ResourcesSubscribe => Some(self.subscribe(params, version)),
-            Method::ResourcesUnsubscribe => Some(self.unsubscribe(params)),
-            Method::SubscriptionsListen => return self.listen(key, params, route),
-            Method::Initialize
-            | Method::Ping
-            | Method::Discover
-            | Method::ToolsList
-            | Method::ToolsCall
-            | Method::ResourcesList
-            | Method::ResourcesTemplatesList
-            | Method::ResourcesRead
-            | Method::PromptsList
-            | Method::PromptsGet
-            | Method::CompletionComplete
-            | Method::TasksGet
-            | Method::TasksResult
-            | Method::TasksList
-            | Method::TasksCancel
-            | Method::TasksUpdate => None,
-        };
-        if let Some(done) = own {
-            return match done {
-                Ok(()) => self.answer(key, &serde_json::json!({}), route),
-                Err(refusal) => self.refuse(key, &refusal, route),
-            };
-        }
-        let served = inner.plan(Asked {
-            method,
-            params,
-            version,
-            instance: match key.lane {
-                Lane::Handshake => self.instance.as_ref(),
-                Lane::Stateless(_) => None,
-            },
-            principal: &self.principal,
-            modern: arrived.modern.as_ref(),
-            headers: None,
-        });
-        match served {
-            Ok(Plan::Ready(result)) => self.answer(key, &*result, route),
-            Ok(Plan::Answer(answer)) => {
-                let mut line = Vec::new();
-                let tone = wire::answer(&mut line, &key.id, answer);
-                self.said(key, Some(Said { tone, line }), route);
-            }
-            Ok(Plan::Call(start, round)) => {
-                let caller = self.caller(arrived, version, round);
-                self.call(key, *start, caller, route);
-            }
-            Err(refusal) => self.refuse(key, &refusal, route),
-        }
-    }
-
-    fn caller(self: &Arc<Self>, arrived: &Arrived<'_>, version: Version, round: Round) -> Caller {
-        let (client, way) = match &arrived.modern {
-            Some(modern) => {
-                let client = Arc::new(Client::new(modern.capabilities, modern.client));
-                let level = modern.level;
-                (client, Way::Alone { level, round })
-            }
-            None => (
-                Arc::clone(&lock(&self.book).client),
-                Way::Session(Arc::clone(self)),
-            ),
-        };
-        let progress = Meta::read(arrived.request.params).progress;
-        Caller {
-            principal: self.principal.clone(),
-            version,
-            client,
-            way,
-            progress: progress.map(RawValue::to_owned),
-        }
-    }
-
-    /// Whether the method exists for this request, and in which version it is spoken.
-    fn allowed(&self, arrived: &Arrived<'_>) -> Result<(Method, Version), Refusal> {
-        let name = &arrived.request.method;
-        let method = Method::parse(name).ok_or_else(|| Refusal::method_not_found(name))?;
-        if let Some(modern) = &arrived.modern {
-            self.inner.allows(method, modern.version)?;
-            return Ok((method, modern.version));
-        }
-        if method == Method::Ping {
-            // The connection machine has let it through, be it before `initialize`.
-            return Ok((method, Version::COUNTER_OFFER));
-        }
-        let book = lock(&self.book);
-        let call = negotiation::Input::Call(method);
-        let now = self.inner.clock.now();
-        negotiation::step(&self.inner.negotiation, &book.negotiation, call, now)?;
-        let agreement = book.negotiation.agreement();
-        let version = agreement.map_or(Version::COUNTER_OFFER, |agreement| agreement.version);
-        Ok((method, version))
-    }
-
-    /// Runs a call: here and now if it does not have to wait, else as a task.
-    fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, route: &Route) {
-        let (signal, signals) = watch::channel(Signal::default());
-        let line = Line {
-            id: key.id.clone(),
-            route: route.clone(),
-            caller: Arc::new(caller),
-            signals: Signals::new(signals),
-        };
-        let call = call::run(Arc::clone(&self.inner), start, line);
-        let mut call = Box::pin(AssertUnwindSafe(call).catch_unwind());
-        // Without the runtime's rationing: a call that has to wait must at least get in line now,
-        // or the calls behind it would overtake it.
-        if let Some(ended) = tokio::task::unconstrained(call.as_mut()).now_or_never() {
-            let said = ended.unwrap_or_else(|_| Some(broken(&key.id)));
-            return self.said(key, said, route);
-        }
-        let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
-        let mut book = lock(&self.book);
-        let task = tokio::spawn(async move {
-            let said = call.await.unwrap_or_else(|_| Some(broken(&key.id)));
-            peer.said(key, said, &route);
-        });
-        let task = task.abort_handle();
-        book.calls.insert(name, Running { signal, task });
-    }
-
-    fn signal(&self, key: &Key, change: impl FnOnce(&mut Signal)) {
-        if let Some(call) = lock(&self.book).calls.get(key) {
-            call.signal.send_modify(change);
         }
     }
 
@@ -712,195 +513,6 @@ impl Peer {
         });
     }
 
-    fn said(self: &Arc<Self>, key: Key, said: Option<Said>, route: &Route) {
-        self.settle(key, || match said {
-            Some(said) => route.answer(said.tone, |out| out.extend(said.line)),
-            None => route.silent(),
-        });
-    }
-
-    /// Sends a question of ours to the client, on the stream of the call that asks.
-    pub(crate) fn ask(
-        &self,
-        question: &Question,
-        answer: oneshot::Sender<Result<Value, AskError>>,
-        route: &Route,
-    ) -> Result<AskId, (Refusal, oneshot::Sender<Result<Value, AskError>>)> {
-        let mut book = lock(&self.book);
-        book.next_ask += 1;
-        let ask = AskId(book.next_ask);
-        match book.step(&self.rules, Input::Ask(ask), self.inner.clock.now()) {
-            Ok(_) => {
-                book.asks.insert(ask, answer);
-                route.say(|out| wire::request(out, ask, question));
-                Ok(ask)
-            }
-            Err((refusal, _)) => Err((refusal, answer)),
-        }
-    }
-
-    /// Nobody waits for the answer to that question any more.
-    pub(crate) fn withdraw(&self, ask: AskId, route: &Route) {
-        let mut book = lock(&self.book);
-        if book.asks.remove(&ask).is_none() {
-            return;
-        }
-        // For the machine, the question is answered: a late answer is a stray one.
-        let _ = book.step(
-            &self.rules,
-            Input::Response(Some(ask)),
-            self.inner.clock.now(),
-        );
-        let id = i64::try_from(ask.0).unwrap_or(i64::MAX).into();
-        route.say(|out| wire::cancelled(out, &id, "nobody waits for the answer any more"));
-    }
-
-    fn set_level(&self, params: Option<&RawValue>) -> Result<(), Refusal> {
-        #[derive(Deserialize)]
-        struct SetLevel {
-            level: String,
-        }
-        let SetLevel { level } = crate::methods::read("logging/setLevel", params)?;
-        let level = Level::parse(&level).ok_or_else(|| {
-            let known: Vec<_> = Level::ALL.iter().map(|level| level.as_str()).collect();
-            Refusal::new(Code::InvalidParams).because(format!(
-                "`{}` is no log level; there are: {}",
-                shortened(&level),
-                known.join(", ")
-            ))
-        })?;
-        self.level.store(level as u8, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn subscribe(
-        self: &Arc<Self>,
-        params: Option<&RawValue>,
-        version: Version,
-    ) -> Result<(), Refusal> {
-        let uri: Arc<str> = uri("resources/subscribe", params)?.into();
-        let known = self.inner.can_read(&uri, self.instance.as_deref(), version);
-        {
-            let mut book = lock(&self.book);
-            let most = self.inner.bounds.subscriptions;
-            if book.subscriptions.len() >= most && !book.subscriptions.contains_key(&uri) {
-                return Err(Refusal::new(Code::QuotaExceeded)
-                    .because(format!("a client may have {most} subscriptions")));
-            }
-            let state = book.subscriptions.get(&uri);
-            let state = state.cloned().unwrap_or(subscription::State::Unsubscribed);
-            let step = subscription::step(
-                &self.inner.subscriptions,
-                &state,
-                subscription::Input::Subscribe(known),
-                self.inner.clock.now(),
-            )?;
-            book.subscriptions.insert(Arc::clone(&uri), step.state);
-        }
-        self.tell(Input::Subscribed(uri.to_string()));
-        Ok(())
-    }
-
-    fn unsubscribe(self: &Arc<Self>, params: Option<&RawValue>) -> Result<(), Refusal> {
-        let uri = uri("resources/unsubscribe", params)?;
-        self.step_subscription(&uri, subscription::Input::Unsubscribe);
-        Ok(())
-    }
-
-    /// Lets one subscription take a step, if there is one.
-    fn step_subscription(self: &Arc<Self>, uri: &str, input: subscription::Input) {
-        let now = self.inner.clock.now();
-        let effects = {
-            let mut book = lock(&self.book);
-            let Some((name, state)) = book.subscriptions.get_key_value(uri) else {
-                return;
-            };
-            let name = Arc::clone(name);
-            let rules = &self.inner.subscriptions;
-            let Ok(step) = subscription::step(rules, state, input, now) else {
-                return;
-            };
-            match step.state {
-                subscription::State::Subscribed { .. } => {
-                    book.subscriptions.insert(name, step.state);
-                }
-                // Nothing of ours has to be cleaned up, so it is done at once.
-                subscription::State::Unsubscribing | subscription::State::Unsubscribed => {
-                    book.subscriptions.remove(&name);
-                }
-            }
-            step.effects
-        };
-        for effect in effects {
-            match effect {
-                subscription::Effect::Notify(_) => self.route.note(Note {
-                    news: News::Updated(uri.into()),
-                    subscription: None,
-                }),
-                subscription::Effect::Detach => self.tell(Input::Unsubscribed(uri.to_owned())),
-                subscription::Effect::Invalidate
-                | subscription::Effect::Attach
-                | subscription::Effect::Forget => {}
-            }
-        }
-    }
-
-    fn tick_subscriptions(self: &Arc<Self>) {
-        if self.inner.subscriptions.idle.is_none() {
-            return;
-        }
-        let uris: Vec<_> = lock(&self.book).subscriptions.keys().cloned().collect();
-        for uri in uris {
-            self.step_subscription(&uri, subscription::Input::Tick);
-        }
-    }
-
-    /// Tells the client of a change, if it is one that it hears of.
-    pub(crate) fn hear(self: &Arc<Self>, news: &News) {
-        match news {
-            // Before the handshake, nobody has seen a list that could have changed.
-            News::List(_) => {
-                if self.version().is_some() {
-                    self.route.note(Note {
-                        news: news.clone(),
-                        subscription: None,
-                    });
-                }
-            }
-            News::Updated(uri) => self.step_subscription(uri, subscription::Input::Updated),
-        }
-    }
-
-    /// A resource is gone: whoever listened to it is told once more, and then no longer.
-    pub(crate) fn hear_deleted(self: &Arc<Self>, uri: &str) {
-        self.step_subscription(uri, subscription::Input::Deleted);
-    }
-
-    /// Opens a stream of changes; it stays open until either side ends it.
-    fn listen(self: &Arc<Self>, key: Key, params: Option<&RawValue>, route: &Route) {
-        match Filter::read(params, &self.inner) {
-            Ok(filter) => {
-                route.say(|out| wire::acknowledged(out, &key.id, &filter));
-                let seat = self.inner.audience.join(Listener::Listen(Listen {
-                    id: key.id.clone(),
-                    route: route.clone(),
-                    filter,
-                }));
-                lock(&self.book).listens.insert(key, (route.clone(), seat));
-            }
-            Err(refusal) => self.refuse(key, &refusal, route),
-        }
-    }
-
-    /// Ends a stream of changes that its client has ended.
-    fn unlisten(self: &Arc<Self>, key: Key) {
-        let listen = lock(&self.book).listens.remove(&key);
-        if let Some((route, seat)) = listen {
-            drop(seat);
-            self.settle(key, || route.silent());
-        }
-    }
-
     /// What the session remembers under this name.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
         lock(&self.book).data.get(name).cloned()
@@ -947,63 +559,5 @@ impl fmt::Debug for Peer {
         f.debug_struct("Peer")
             .field("principal", &self.principal)
             .finish_non_exhaustive()
-    }
-}
-
-/// What is said for a call whose own loop has panicked.
-pub(crate) fn broken(id: &RequestId) -> Said {
-    let mut line = Vec::new();
-    let refusal = Refusal::new(Code::InternalError);
-    wire::error(&mut line, &ErrorId::Known(id.clone()), &refusal);
-    Said {
-        tone: Tone::Error(refusal.rpc_code()),
-        line,
-    }
-}
-
-/// Our own ids are numbers.
-fn ask_id(id: Option<&RequestId>) -> Option<AskId> {
-    match id {
-        Some(RequestId::Number(number)) => u64::try_from(*number).ok().map(AskId),
-        Some(RequestId::Text(_)) | None => None,
-    }
-}
-
-/// What a client answered, read.
-fn answer(outcome: Result<&RawValue, &RawValue>) -> Result<Value, AskError> {
-    #[derive(Deserialize)]
-    struct Error {
-        code: i64,
-        message: String,
-    }
-    match outcome {
-        Ok(result) => serde_json::from_str(result.get())
-            .map_err(|error| AskError::Invalid(shortened(&error.to_string()))),
-        Err(error) => Err(match serde_json::from_str(error.get()) {
-            Ok(Error { code, message }) => AskError::Failed {
-                code,
-                message: shortened(&message),
-            },
-            Err(_) => AskError::Invalid("the error is none".to_owned()),
-        }),
-    }
-}
-
-fn uri(method: &str, params: Option<&RawValue>) -> Result<String, Refusal> {
-    #[derive(Deserialize)]
-    struct Subscribe {
-        uri: String,
-    }
-    let Subscribe { uri } = crate::methods::read(method, params)?;
-    Ok(uri)
-}
-
-/// The version that a stateless request is answered in, and what it may call.
-pub(crate) fn stateless_agreement(inner: &Inner, version: Version) -> Agreement {
-    Agreement {
-        version,
-        server: inner.stateless_capabilities(),
-        client: Default::default(),
-        unsupported: Vec::new(),
     }
 }

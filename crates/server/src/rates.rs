@@ -355,8 +355,10 @@ mod tests {
     fn time_does_not_run_backwards() {
         let keeper = keeper(1, 0);
         assert_eq!(passed(&keeper, &alice(), 5, at(5_000)), 1);
-        assert_eq!(passed(&keeper, &alice(), 5, T0), 0);
-        assert_eq!(passed(&keeper, &alice(), 5, Time(0)), 0);
+        for earlier in [T0, Time(0), at(4_999)] {
+            let answer = keeper.check(&alice(), earlier);
+            refused(answer, Code::RateLimitPerSecond, 1_000);
+        }
         assert_eq!(passed(&keeper, &alice(), 5, at(6_000)), 1);
     }
 

@@ -4,7 +4,7 @@
 use crate::{
     model::JsonObject,
     principal::Principal,
-    seal::{Bound, Broken, Sealer},
+    seal::{Bound, Broken, MOST_PAYLOAD, Sealer},
     voice::Asking,
 };
 use interlock_proto::{Code, Refusal, Time, refusal::shortened};
@@ -128,6 +128,10 @@ impl Round {
                 .collect(),
         };
         let memory = serde_json::to_vec(&memory).expect("it is JSON already");
+        if memory.len() > MOST_PAYLOAD {
+            return Err(Refusal::new(Code::MessageTooLarge)
+                .because("the answers so far are too large to be carried"));
+        }
         let state = sealer.seal(&memory, &same.bound(), now + patience);
         Ok(json!({
             "resultType": "input_required",

@@ -575,6 +575,7 @@ mod tests {
         assert_eq!(third().open(&old, &bound, NOW), Err(Broken::Forged));
         let new = rotated.seal(b"state", &bound, LATER);
         assert!(sealer(OTHER).open(&new, &bound, NOW).is_ok());
+        assert!(rotated.open(&new, &bound, NOW).is_ok());
         assert_eq!(sealer(KEY).open(&new, &bound, NOW), Err(Broken::Forged));
     }
 

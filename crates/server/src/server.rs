@@ -8,6 +8,7 @@ use crate::{
     driver,
     http::{self, options::HttpOptions},
     instance::{Books, Instance},
+    lifespan::Lifespan,
     lists::{Lists, SERVER_INFO},
     model::Implementation,
     note::News,
@@ -79,6 +80,7 @@ pub(crate) struct Inner {
     pub(crate) ask_timeout: Duration,
     pub(crate) subscriptions: subscription::Rules,
     pub(crate) bounds: Bounds,
+    pub(crate) lifespan: Lifespan,
 }
 
 impl Server {
@@ -98,7 +100,31 @@ impl Server {
     ///
     /// If reading fails, or a second signal cut the drain short.
     pub async fn serve_stdio(&self) -> io::Result<()> {
-        stdio::serve(Arc::clone(&self.0)).await
+        self.living(stdio::serve(Arc::clone(&self.0))).await
+    }
+
+    /// Runs the application's start hook before, and its stop hook after.
+    async fn living(&self, serving: impl Future<Output = io::Result<()>>) -> io::Result<()> {
+        self.start().await?;
+        let served = serving.await;
+        self.stop().await;
+        served
+    }
+
+    /// Runs the application's start hook, if nobody did so before: only a server that is mounted by
+    /// its [`router`](Self::router) has to be told.
+    ///
+    /// # Errors
+    ///
+    /// If the hook fails.
+    pub async fn start(&self) -> io::Result<()> {
+        self.0.lifespan.enter().await
+    }
+
+    /// Runs the application's stop hook, if nobody else serves: the counterpart of
+    /// [`start`](Self::start).
+    pub async fn stop(&self) {
+        self.0.lifespan.leave().await;
     }
 
     /// Serves clients over HTTP at this address, until SIGTERM, SIGINT, SIGHUP or SIGQUIT comes.
@@ -138,7 +164,8 @@ impl Server {
         options: HttpOptions,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        http::serve_until(&self.0, listener, &options, stop).await
+        self.living(http::serve_until(&self.0, listener, &options, stop))
+            .await
     }
 
     /// A router that serves clients over HTTP, to be mounted in an application that has one.
@@ -179,7 +206,8 @@ impl Server {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        driver::run(Arc::clone(&self.0), reader, writer, stop).await
+        self.living(driver::run(Arc::clone(&self.0), reader, writer, stop))
+            .await
     }
 }
 
@@ -196,11 +224,6 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
-    /// What the start hook made.
-    pub(crate) fn app(&self) -> Option<&(dyn std::any::Any + Send + Sync)> {
-        None
-    }
-
     /// Whether a 2026-07-28 request may call this method.
     pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
         peer::stateless_agreement(self, version).allows(method)

@@ -337,7 +337,7 @@ impl Pulse {
         loop {
             sleep(wait).await;
             let begun = self.begun.load(Ordering::Relaxed);
-            if begun == before {
+            if begun == before && self.running.load(Ordering::Relaxed) == 0 {
                 return;
             }
             before = begun;

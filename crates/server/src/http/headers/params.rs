@@ -146,14 +146,14 @@ impl Mirrored<'_> {
     }
 }
 
-/// Reads a decimal integer, also one with zeros behind a point, exactly.
+/// Reads a decimal integer, also one with zeros behind a point. Up to [`LARGEST`] this is exact,
+/// and what is larger stays larger.
 fn integer(text: &str) -> Option<f64> {
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let sound = digits(whole.strip_prefix('-').unwrap_or(whole)) && digits(fraction);
     let zeros = fraction.bytes().all(|byte| byte == b'0');
-    let value: f64 = whole.parse().ok().filter(|_| sound && zeros)?;
-    (value.abs() <= LARGEST).then_some(value)
+    whole.parse().ok().filter(|_| sound && zeros)
 }
 
 #[cfg(test)]

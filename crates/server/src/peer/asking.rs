@@ -1,0 +1,78 @@
+//! What we ask of the client.
+
+use super::Peer;
+use crate::{
+    ask::{AskError, Question},
+    route::{Route, lock},
+    wire,
+};
+use interlock_proto::{AskId, Refusal, RequestId, connection::Input, refusal::shortened};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use tokio::sync::oneshot;
+
+impl Peer {
+    /// Sends a question of ours to the client, on the stream of the call that asks.
+    pub(crate) fn ask(
+        &self,
+        question: &Question,
+        answer: oneshot::Sender<Result<Value, AskError>>,
+        route: &Route,
+    ) -> Result<AskId, (Refusal, oneshot::Sender<Result<Value, AskError>>)> {
+        let mut book = lock(&self.book);
+        book.next_ask += 1;
+        let ask = AskId(book.next_ask);
+        match book.step(&self.rules, Input::Ask(ask), self.inner.clock.now()) {
+            Ok(_) => {
+                book.asks.insert(ask, answer);
+                route.say(|out| wire::request(out, ask, question));
+                Ok(ask)
+            }
+            Err((refusal, _)) => Err((refusal, answer)),
+        }
+    }
+
+    /// Nobody waits for the answer to that question any more.
+    pub(crate) fn withdraw(&self, ask: AskId, route: &Route) {
+        let mut book = lock(&self.book);
+        if book.asks.remove(&ask).is_none() {
+            return;
+        }
+        // For the machine, the question is answered: a late answer is a stray one.
+        let _ = book.step(
+            &self.rules,
+            Input::Response(Some(ask)),
+            self.inner.clock.now(),
+        );
+        let id = i64::try_from(ask.0).unwrap_or(i64::MAX).into();
+        route.say(|out| wire::cancelled(out, &id, "nobody waits for the answer any more"));
+    }
+}
+
+/// Our own ids are numbers.
+pub(super) fn ask_id(id: Option<&RequestId>) -> Option<AskId> {
+    match id {
+        Some(RequestId::Number(number)) => u64::try_from(*number).ok().map(AskId),
+        Some(RequestId::Text(_)) | None => None,
+    }
+}
+
+/// What a client answered, read.
+pub(super) fn answered(outcome: Result<&RawValue, &RawValue>) -> Result<Value, AskError> {
+    #[derive(Deserialize)]
+    struct Error {
+        code: i64,
+        message: String,
+    }
+    match outcome {
+        Ok(result) => serde_json::from_str(result.get())
+            .map_err(|error| AskError::Invalid(shortened(&error.to_string()))),
+        Err(error) => Err(match serde_json::from_str(error.get()) {
+            Ok(Error { code, message }) => AskError::Failed {
+                code,
+                message: shortened(&message),
+            },
+            Err(_) => AskError::Invalid("the error is none".to_owned()),
+        }),
+    }
+}

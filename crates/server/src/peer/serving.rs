@@ -1,0 +1,203 @@
+//! Requests that the connection machine has let through.
+
+use super::{Arrived, Peer, Running};
+use crate::{
+    call::{self, Line, Said, Signal, Signals, Start},
+    caller::{Caller, Client, Way},
+    methods::{Asked, Plan},
+    round::Round,
+    route::{Route, Tone, lock},
+    wire,
+};
+use futures_util::FutureExt;
+use interlock_proto::{
+    Code, Level, Refusal, RequestId, Version,
+    connection::{Key, Lane},
+    era::{Meta, Method},
+    frame::ErrorId,
+    negotiation,
+    refusal::shortened,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::Ordering},
+};
+use tokio::sync::watch;
+
+impl Peer {
+    pub(super) fn serve(self: &Arc<Self>, key: Key, arrived: &Arrived<'_>, route: &Route) {
+        let inner = Arc::clone(&self.inner);
+        let (method, version) = match self.allowed(arrived) {
+            Ok(allowed) => allowed,
+            Err(refusal) => return self.refuse(key, &refusal, route),
+        };
+        let params = arrived.request.params;
+        let own = match method {
+            Method::LoggingSetLevel => Some(self.set_level(params)),
+            Method::ResourcesSubscribe => Some(self.subscribe(params, version)),
+            Method::ResourcesUnsubscribe => Some(self.unsubscribe(params)),
+            Method::SubscriptionsListen => return self.listen(key, params, route),
+            Method::Initialize
+            | Method::Ping
+            | Method::Discover
+            | Method::ToolsList
+            | Method::ToolsCall
+            | Method::ResourcesList
+            | Method::ResourcesTemplatesList
+            | Method::ResourcesRead
+            | Method::PromptsList
+            | Method::PromptsGet
+            | Method::CompletionComplete
+            | Method::TasksGet
+            | Method::TasksResult
+            | Method::TasksList
+            | Method::TasksCancel
+            | Method::TasksUpdate => None,
+        };
+        if let Some(done) = own {
+            return match done {
+                Ok(()) => self.answer(key, &serde_json::json!({}), route),
+                Err(refusal) => self.refuse(key, &refusal, route),
+            };
+        }
+        let served = inner.plan(Asked {
+            method,
+            params,
+            version,
+            instance: match key.lane {
+                Lane::Handshake => self.instance.as_ref(),
+                Lane::Stateless(_) => None,
+            },
+            principal: &self.principal,
+            modern: arrived.modern.as_ref(),
+            headers: None,
+        });
+        match served {
+            Ok(Plan::Ready(result)) => self.answer(key, &*result, route),
+            Ok(Plan::Answer(answer)) => {
+                let mut line = Vec::new();
+                let tone = wire::answer(&mut line, &key.id, answer);
+                self.said(key, Some(Said { tone, line }), route);
+            }
+            Ok(Plan::Call(start, round)) => {
+                let caller = self.caller(arrived, version, round);
+                self.call(key, *start, caller, route);
+            }
+            Err(refusal) => self.refuse(key, &refusal, route),
+        }
+    }
+
+    fn caller(self: &Arc<Self>, arrived: &Arrived<'_>, version: Version, round: Round) -> Caller {
+        let (client, way) = match &arrived.modern {
+            Some(modern) => {
+                let client = Arc::new(Client::new(modern.capabilities, modern.client));
+                let level = modern.level;
+                (client, Way::Alone { level, round })
+            }
+            None => (
+                Arc::clone(&lock(&self.book).client),
+                Way::Session(Arc::clone(self)),
+            ),
+        };
+        let progress = Meta::read(arrived.request.params).progress;
+        Caller {
+            principal: self.principal.clone(),
+            version,
+            client,
+            way,
+            progress: progress.map(RawValue::to_owned),
+        }
+    }
+
+    /// Whether the method exists for this request, and in which version it is spoken.
+    fn allowed(&self, arrived: &Arrived<'_>) -> Result<(Method, Version), Refusal> {
+        let name = &arrived.request.method;
+        let method = Method::parse(name).ok_or_else(|| Refusal::method_not_found(name))?;
+        if let Some(modern) = &arrived.modern {
+            self.inner.allows(method, modern.version)?;
+            return Ok((method, modern.version));
+        }
+        if method == Method::Ping {
+            // The connection machine has let it through, be it before `initialize`.
+            return Ok((method, Version::COUNTER_OFFER));
+        }
+        let book = lock(&self.book);
+        let call = negotiation::Input::Call(method);
+        let now = self.inner.clock.now();
+        negotiation::step(&self.inner.negotiation, &book.negotiation, call, now)?;
+        let agreement = book.negotiation.agreement();
+        let version = agreement.map_or(Version::COUNTER_OFFER, |agreement| agreement.version);
+        Ok((method, version))
+    }
+
+    /// Runs a call: here and now if it does not have to wait, else as a task.
+    fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, route: &Route) {
+        let (signal, signals) = watch::channel(Signal::default());
+        let line = Line {
+            id: key.id.clone(),
+            route: route.clone(),
+            caller: Arc::new(caller),
+            signals: Signals::new(signals),
+        };
+        let call = call::run(Arc::clone(&self.inner), start, line);
+        let mut call = Box::pin(AssertUnwindSafe(call).catch_unwind());
+        // Without the runtime's rationing: a call that has to wait must at least get in line now,
+        // or the calls behind it would overtake it.
+        if let Some(ended) = tokio::task::unconstrained(call.as_mut()).now_or_never() {
+            let said = ended.unwrap_or_else(|_| Some(broken(&key.id)));
+            return self.said(key, said, route);
+        }
+        let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
+        let mut book = lock(&self.book);
+        let task = tokio::spawn(async move {
+            let said = call.await.unwrap_or_else(|_| Some(broken(&key.id)));
+            peer.said(key, said, &route);
+        });
+        let task = task.abort_handle();
+        book.calls.insert(name, Running { signal, task });
+    }
+
+    pub(super) fn signal(&self, key: &Key, change: impl FnOnce(&mut Signal)) {
+        if let Some(call) = lock(&self.book).calls.get(key) {
+            call.signal.send_modify(change);
+        }
+    }
+
+    fn said(self: &Arc<Self>, key: Key, said: Option<Said>, route: &Route) {
+        self.settle(key, || match said {
+            Some(said) => route.answer(said.tone, |out| out.extend(said.line)),
+            None => route.silent(),
+        });
+    }
+
+    fn set_level(&self, params: Option<&RawValue>) -> Result<(), Refusal> {
+        #[derive(Deserialize)]
+        struct SetLevel {
+            level: String,
+        }
+        let SetLevel { level } = crate::methods::read("logging/setLevel", params)?;
+        let level = Level::parse(&level).ok_or_else(|| {
+            let known: Vec<_> = Level::ALL.iter().map(|level| level.as_str()).collect();
+            Refusal::new(Code::InvalidParams).because(format!(
+                "`{}` is no log level; there are: {}",
+                shortened(&level),
+                known.join(", ")
+            ))
+        })?;
+        self.level.store(level as u8, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+/// What is said for a call whose own loop has panicked.
+pub(crate) fn broken(id: &RequestId) -> Said {
+    let mut line = Vec::new();
+    let refusal = Refusal::new(Code::InternalError);
+    wire::error(&mut line, &ErrorId::Known(id.clone()), &refusal);
+    Said {
+        tone: Tone::Error(refusal.rpc_code()),
+        line,
+    }
+}
