@@ -33,7 +33,7 @@ where
     let outlet = Arc::new(Outlet::default());
     let route = Route::Shared(Arc::clone(&outlet));
     let peer = Peer::new(&inner, Principal::anonymous(), inner.rules, route.clone())?;
-    within_drain_time(&inner, find_instance(&inner, &peer)).await;
+    within_drain_time(&inner, find_instance(&inner, &peer, Is::New)).await;
     let mut out = Outbox::default();
     let mut stop = std::pin::pin!(stop.fuse());
     let mut reading = Ok(true);
@@ -99,15 +99,22 @@ async fn within_drain_time(inner: &Inner, work: impl Future<Output = ()>) {
     }
 }
 
-/// An instance that is shared may have been moved before this server was there.
-pub(crate) async fn find_instance(inner: &Inner, peer: &Peer) {
+/// Whether a client is new, or comes back.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Is {
+    New,
+    Back,
+}
+
+/// An instance that is shared, or whose client comes back, has been moved before.
+pub(crate) async fn find_instance(inner: &Inner, peer: &Peer, client: Is) {
     let Some((workflow, instance)) = inner.workflow.as_ref().zip(peer.instance()) else {
         return;
     };
-    if workflow.settings().scope == Scope::Global
+    if (workflow.settings().scope == Scope::Global || client == Is::Back)
         && let Err(error) = instance.find(inner.books(workflow)).await
     {
-        tracing::warn!(%error, "the shared instance could not be looked up");
+        tracing::warn!(%error, "an instance could not be looked up");
     }
 }
 

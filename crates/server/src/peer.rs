@@ -6,10 +6,11 @@
 
 mod asking;
 mod handshake;
+mod memory;
 mod serving;
 mod subscribing;
 
-pub(crate) use {handshake::stateless_agreement, serving::broken};
+pub(crate) use {handshake::stateless_agreement, memory::Memory, serving::broken};
 
 use crate::{
     ask::AskError,
@@ -25,6 +26,7 @@ use crate::{
     server::Inner,
     wire,
 };
+use futures_util::future::BoxFuture;
 use interlock_proto::{
     AskId, CallId, Level, Refusal, RequestId, RpcCode, Time, Version,
     batch::{self, Batch, Incoming},
@@ -41,7 +43,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt, io,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, OnceLock,
         atomic::{AtomicU8, Ordering},
     },
 };
@@ -63,7 +65,12 @@ pub(crate) struct Peer {
     book: Mutex<Book>,
     /// Somebody may wait for what is left to end.
     settled: Notify,
+    /// Writes down what the session remembers, where that is done.
+    on_write: OnceLock<OnWrite>,
 }
+
+/// Writes down what a session remembers.
+type OnWrite = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// What is known about a client.
 struct Book {
@@ -116,13 +123,26 @@ impl Peer {
         rules: connection::Rules,
         route: Route,
     ) -> io::Result<Arc<Self>> {
+        let instance = inner.instance()?;
+        Ok(Self::with_instance(
+            inner, principal, rules, route, instance,
+        ))
+    }
+
+    fn with_instance(
+        inner: &Arc<Inner>,
+        principal: Principal,
+        rules: connection::Rules,
+        route: Route,
+        instance: Option<Arc<Instance>>,
+    ) -> Arc<Self> {
         let now = inner.clock.now();
         let peer = Arc::new(Self {
             inner: Arc::clone(inner),
             principal,
             rules,
             route,
-            instance: inner.instance()?,
+            instance,
             level: AtomicU8::new(Level::Info as u8),
             book: Mutex::new(Book {
                 state: rules.first(now),
@@ -141,13 +161,14 @@ impl Peer {
                 _seat: None,
             }),
             settled: Notify::new(),
+            on_write: OnceLock::new(),
         });
         let seat = inner.audience.join(Listener::Peer(Arc::downgrade(&peer)));
         lock(&peer.book)._seat = Some(seat);
         if let Some(instance) = &peer.instance {
             instance.watch(&peer);
         }
-        Ok(peer)
+        peer
     }
 
     pub(crate) const fn principal(&self) -> &Principal {
@@ -518,8 +539,21 @@ impl Peer {
         lock(&self.book).data.get(name).cloned()
     }
 
+    /// From now on this is done whenever the session is to remember something.
+    pub(crate) fn on_write(&self, on_write: OnWrite) {
+        let _ = self.on_write.set(on_write);
+    }
+
     /// Lets the session remember something.
     pub(crate) async fn set(&self, name: &str, value: Value) -> Result<(), Failure> {
+        self.remember(name, value)?;
+        if let Some(on_write) = self.on_write.get() {
+            on_write().await;
+        }
+        Ok(())
+    }
+
+    fn remember(&self, name: &str, value: Value) -> Result<(), Failure> {
         let mut book = lock(&self.book);
         book.data.insert(name.to_owned(), value);
         let size = serde_json::to_string(&book.data).map_or(usize::MAX, |text| text.len());

@@ -268,6 +268,17 @@ impl Inner {
         }))
     }
 
+    /// The instance of that name, for a client that comes back.
+    pub(crate) fn instance_of(&self, id: Option<String>) -> io::Result<Option<Arc<Instance>>> {
+        match (&self.workflow, id) {
+            (Some(workflow), Some(id)) if workflow.settings().scope == Scope::Session => {
+                Ok(Some(Instance::new(id, workflow)))
+            }
+            (Some(_), _) => self.instance(),
+            (None, _) => Ok(None),
+        }
+    }
+
     pub(crate) fn books<'a>(&'a self, workflow: &'a Workflow) -> Books<'a> {
         Books {
             store: &*self.store,

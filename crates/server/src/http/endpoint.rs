@@ -166,9 +166,8 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Res
     let header = header_version(headers);
     let bytes = web.read(body).await?;
     let session = session_id(headers)?;
-    let visit = |id: &str| visit(web, id, &principal);
     let spoken = match session {
-        Some(id) if is_batch(&bytes) => visit(id)?.client.peer.version(),
+        Some(id) if is_batch(&bytes) => visit(web, id, &principal).await?.client.peer.version(),
         Some(_) | None => None,
     };
     match batch::parse(&bytes, &web.inner.limits, spoken) {
@@ -191,7 +190,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Res
                             .because("a 2026-07-28 request needs its `_meta`"),
                     ));
                 }
-                Some(id) => visit(id)?,
+                Some(id) => visit(web, id, &principal).await?,
                 None if begins => web
                     .sessions
                     .create(&principal)
@@ -211,7 +210,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Res
             let stateless = header.is_some_and(|version| version.era() == Era::Stateless);
             match session {
                 Some(id) if !stateless => {
-                    let visit = visit(id)?;
+                    let visit = visit(web, id, &principal).await?;
                     let route = Route::Feed(Arc::clone(&visit.client.feed));
                     visit.client.peer.on_frame(&frame, &route);
                     Ok(reply::accepted())
@@ -231,7 +230,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Res
                     &Refusal::new(Code::ServerUninitialized),
                 ));
             };
-            let visit = visit(id)?;
+            let visit = visit(web, id, &principal).await?;
             if batch.answers().is_complete() {
                 let route = Route::Feed(Arc::clone(&visit.client.feed));
                 visit.client.peer.on_batch(batch, &route);
@@ -250,9 +249,10 @@ fn is_batch(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[")
 }
 
-fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Response> {
+async fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Response> {
     web.sessions
         .enter(id, principal)
+        .await
         .map_err(|refusal| match refusal.code() {
             Code::SessionInvalid => reply::refused_with(StatusCode::NOT_FOUND, &refusal),
             _ => reply::refused(&refusal),
@@ -293,7 +293,8 @@ async fn converse(
             reply::add_session(&mut response, &client.id);
         } else {
             // The handshake failed, so there is nothing to keep.
-            let _ = web.sessions.destroy(&client.id, client.peer.principal());
+            let principal = client.peer.principal();
+            let _ = web.sessions.destroy(&client.id, principal).await;
         }
     }
     response
@@ -338,7 +339,7 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
     let Some(id) = session_id(headers)? else {
         return Err(missing_session());
     };
-    let visit = visit(web, id, &principal)?;
+    let visit = visit(web, id, &principal).await?;
     let client = Arc::clone(&visit.client);
     let prime = client.peer.version().is_some_and(has_priming);
     let (stream, after) = match last_event(headers)? {
@@ -378,6 +379,7 @@ async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
     };
     web.sessions
         .destroy(id, &principal)
+        .await
         .map_err(|refusal| reply::refused_with(StatusCode::NOT_FOUND, &refusal))?;
     Ok(reply::no_content())
 }

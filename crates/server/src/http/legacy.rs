@@ -53,7 +53,10 @@ impl Drop for Ends {
         if let Some(visit) = self.1.take() {
             let client = Arc::clone(&visit.client);
             drop(visit);
-            let _ = self.0.sessions.destroy(&client.id, client.peer.principal());
+            let sessions = Arc::clone(&self.0.sessions);
+            tokio::spawn(async move {
+                let _ = sessions.destroy(&client.id, client.peer.principal()).await;
+            });
         }
     }
 }
@@ -78,7 +81,7 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
         let refusal = Refusal::new(Code::SessionInvalid).because("`sessionId` is missing");
         return reply::refused_with(StatusCode::BAD_REQUEST, &refusal);
     };
-    let visit = match web.sessions.enter(session, &principal) {
+    let visit = match web.sessions.enter(session, &principal).await {
         Ok(visit) => visit,
         Err(refusal) => return reply::refused_with(StatusCode::NOT_FOUND, &refusal),
     };

@@ -1,11 +1,12 @@
 //! Sessions of the handshake era over HTTP: a session machine around each, and the clocks of all.
 
 use super::{
+    kept::{self, Stored},
     options::HttpOptions,
     stream::{Retention, Stream, StreamRules},
 };
 use crate::{
-    driver,
+    driver::{self, Is},
     peer::Peer,
     principal::Principal,
     route::{Exchange, Feed, Route, lock},
@@ -18,6 +19,7 @@ use interlock_proto::{
     machine::Machine,
     session::{self, Effect, Input, Ledger, Session, State, Who},
 };
+use interlock_store::Version;
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{Arc, Mutex, Weak},
@@ -62,6 +64,8 @@ pub(crate) struct Client {
 struct Life {
     state: State,
     ledger: Ledger,
+    /// What was last written down of it.
+    saved: Option<Version>,
 }
 
 /// The streams that can be taken up again.
@@ -123,23 +127,9 @@ impl Sessions {
         principal: &Principal,
         retention: Retention,
     ) -> Result<Visit, Refusal> {
-        let rules = Rules {
-            // A session that nobody uses is ended by its own machine.
-            initialize: None,
-            idle: None,
-            duplicates: Duplicates::Refused,
-            ..self.inner.rules
-        };
-        let stream_rules = StreamRules {
-            retention,
-            retry: self.retry,
-            keep_bytes: 256 * 1024,
-            keep_events: 256,
-        };
-        let failed = |error: std::io::Error| {
-            tracing::error!(%error, "a session could not be made");
-            Refusal::new(Code::InternalError)
-        };
+        let id: Arc<str> = random_id().map_err(failed)?.into();
+        let feed = self.feed(retention);
+        let route = Route::Feed(Arc::clone(&feed));
         let mut open = lock(&self.open);
         if open.closing {
             return Err(Refusal::new(Code::ServerShuttingDown));
@@ -150,26 +140,16 @@ impl Sessions {
                 Refusal::new(Code::ConcurrentLimitExceeded).because("too many sessions are open")
             );
         }
-        let id: Arc<str> = random_id().map_err(failed)?.into();
-        let feed = Feed::new(
-            Stream::new(0, stream_rules.clone()),
-            Arc::clone(&self.inner.clock),
-        );
-        let route = Route::Feed(Arc::clone(&feed));
-        let peer = Peer::new(&self.inner, principal.clone(), rules, route).map_err(failed)?;
-        let client = Arc::new(Client {
-            id: Arc::clone(&id),
-            peer,
-            feed,
-            life: Mutex::new(Life {
-                state: self.rules.first(self.inner.clock.now()),
-                ledger: Ledger::default(),
-            }),
-            streams: Mutex::default(),
-            rules: stream_rules,
-        });
-        open.by_id.insert(id, Arc::clone(&client));
-        *open.by_principal.entry(principal.clone()).or_default() += 1;
+        let peer =
+            Peer::new(&self.inner, principal.clone(), self.connection(), route).map_err(failed)?;
+        let life = Life {
+            state: self.rules.first(self.inner.clock.now()),
+            ledger: Ledger::default(),
+            saved: None,
+        };
+        let client = Client::new(id, peer, feed, life, self.stream_rules(retention));
+        self.save_when_written(&client);
+        open.insert(&client);
         let watched = std::mem::replace(&mut open.watched, true);
         drop(open);
         if !watched {
@@ -178,16 +158,97 @@ impl Sessions {
         self.visit(client, principal)
     }
 
+    /// What a handler lets the session remember is written down before the handler goes on.
+    fn save_when_written(self: &Arc<Self>, client: &Arc<Client>) {
+        let (sessions, weak) = (Arc::downgrade(self), Arc::downgrade(client));
+        client.peer.on_write(Box::new(move || {
+            let (sessions, client) = (sessions.upgrade(), weak.upgrade());
+            Box::pin(async move {
+                if let Some((sessions, client)) = sessions.zip(client) {
+                    let _ = sessions.act(&client, Input::Write).await;
+                }
+            })
+        }));
+    }
+
+    fn connection(&self) -> Rules {
+        Rules {
+            // A session that nobody uses is ended by its own machine.
+            initialize: None,
+            idle: None,
+            duplicates: Duplicates::Refused,
+            ..self.inner.rules
+        }
+    }
+
+    const fn stream_rules(&self, retention: Retention) -> StreamRules {
+        StreamRules {
+            retention,
+            retry: self.retry,
+            keep_bytes: 256 * 1024,
+            keep_events: 256,
+        }
+    }
+
+    /// Where a session's messages go that belong to no request.
+    fn feed(&self, retention: Retention) -> Arc<Feed> {
+        let stream = Stream::new(0, self.stream_rules(retention));
+        Feed::new(stream, Arc::clone(&self.inner.clock))
+    }
+
     /// A request for a session that there is.
     ///
     /// # Errors
     ///
     /// 1016 if there is none, or it is somebody else's: nobody learns which. 1001 if too many of
     /// its requests are running.
-    pub(crate) fn enter(&self, id: &str, principal: &Principal) -> Result<Visit, Refusal> {
-        let client = lock(&self.open).by_id.get(id).cloned();
-        let client = client.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
+    pub(crate) async fn enter(
+        self: &Arc<Self>,
+        id: &str,
+        principal: &Principal,
+    ) -> Result<Visit, Refusal> {
+        let client = self.find(id).await?;
         self.visit(client, principal)
+    }
+
+    /// The session of that id, from memory or from the store.
+    async fn find(self: &Arc<Self>, id: &str) -> Result<Arc<Client>, Refusal> {
+        let invalid = || Refusal::new(Code::SessionInvalid);
+        let (found, closing) = {
+            let open = lock(&self.open);
+            (open.by_id.get(id).cloned(), open.closing)
+        };
+        if let Some(client) = found {
+            return Ok(client);
+        }
+        if closing {
+            return Err(Refusal::new(Code::ServerShuttingDown));
+        }
+        let loaded = kept::load(&self.inner, id).await.map_err(failed)?;
+        let (stored, version) = loaded.ok_or_else(invalid)?;
+        let feed = self.feed(Retention::Replayable);
+        let route = Route::Feed(Arc::clone(&feed));
+        let dies = Time(stored.dies);
+        let principal = stored.principal();
+        let rules = self.connection();
+        let peer =
+            Peer::restore(&self.inner, principal, rules, route, stored.peer).map_err(failed)?;
+        driver::find_instance(&self.inner, &peer, Is::Back).await;
+        let life = Life {
+            state: State::Idle { dies },
+            ledger: Ledger::default(),
+            saved: Some(version),
+        };
+        let rules = self.stream_rules(Retention::Replayable);
+        let client = Client::new(id.into(), peer, feed, life, rules);
+        self.save_when_written(&client);
+        let mut open = lock(&self.open);
+        // Somebody else may have been faster.
+        if let Some(client) = open.by_id.get(id) {
+            return Ok(Arc::clone(client));
+        }
+        open.insert(&client);
+        Ok(client)
     }
 
     fn visit(&self, client: Arc<Client>, principal: &Principal) -> Result<Visit, Refusal> {
@@ -205,55 +266,81 @@ impl Sessions {
     /// # Errors
     ///
     /// 1016 if there is none, or it is somebody else's.
-    pub(crate) fn destroy(&self, id: &str, principal: &Principal) -> Result<(), Refusal> {
-        let client = lock(&self.open).by_id.get(id).cloned();
-        let client = client.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
+    pub(crate) async fn destroy(
+        self: &Arc<Self>,
+        id: &str,
+        principal: &Principal,
+    ) -> Result<(), Refusal> {
+        let client = self.find(id).await?;
         let who = who(&client, principal);
-        let now = self.inner.clock.now();
-        let effects = client.step(&self.rules, Input::Destroy(who), now)?;
-        self.perform(&client, &effects);
-        Ok(())
+        self.act(&client, Input::Destroy(who)).await
     }
 
-    /// Time has passed.
-    fn tick(&self) {
-        let clients: Vec<_> = lock(&self.open).by_id.values().cloned().collect();
-        let now = self.inner.clock.now();
-        for client in clients {
-            client.tick_feed(now, self.idle_stream);
-            if client.is_due(&self.rules, now)
-                && let Ok(effects) = client.step(&self.rules, Input::Tick, now)
-            {
-                self.perform(&client, &effects);
-            }
-        }
-    }
-
-    fn perform(&self, client: &Arc<Client>, effects: &[Effect]) {
+    /// Lets the machine of a session take a step, and does what it orders.
+    async fn act(self: &Arc<Self>, client: &Arc<Client>, input: Input) -> Result<(), Refusal> {
+        let effects = client.step(&self.rules, input, self.inner.clock.now())?;
         for effect in effects {
             match effect {
                 Effect::Record(why) => tracing::info!(?why, "a session has ended"),
                 Effect::Delete => self.forget(client),
-                Effect::Load | Effect::Save | Effect::Unload | Effect::Serve | Effect::Release => {}
+                Effect::Save => self.save(client).await,
+                Effect::Unload => self.unload(client),
+                Effect::Load | Effect::Serve | Effect::Release => {}
             }
+        }
+        Ok(())
+    }
+
+    async fn save(&self, client: &Client) {
+        let (dies, seen) = {
+            let life = lock(&client.life);
+            let dies = match life.state {
+                State::Created { dies, .. } | State::Active { dies, .. } | State::Idle { dies } => {
+                    dies
+                }
+                State::Cleanup | State::Destroyed => return,
+            };
+            (dies, life.saved)
+        };
+        let Some(memory) = client.peer.memory() else {
+            return;
+        };
+        let stored = Stored::new(client.peer.principal(), dies, memory);
+        match kept::save(&self.inner, &client.id, &stored, seen).await {
+            Ok(version) => lock(&client.life).saved = version,
+            Err(error) => tracing::error!(%error, "a session could not be saved"),
+        }
+    }
+
+    /// Takes a session out of memory that is written down and that nobody uses.
+    fn unload(&self, client: &Client) {
+        let mut open = lock(&self.open);
+        let life = lock(&client.life);
+        if matches!(life.state, State::Idle { .. }) && life.saved.is_some() {
+            open.remove(client);
+        }
+    }
+
+    /// Time has passed.
+    async fn tick(self: &Arc<Self>) {
+        let clients: Vec<_> = lock(&self.open).by_id.values().cloned().collect();
+        let now = self.inner.clock.now();
+        for client in clients {
+            client.tick_feed(now, self.idle_stream);
+            if client.is_due(&self.rules, now) {
+                let _ = self.act(&client, Input::Tick).await;
+            }
+        }
+        if let Err(error) = kept::sweep(&self.inner).await {
+            tracing::warn!(%error, "sessions that are over could not be removed");
         }
     }
 
     /// The session is over: nobody finds it any more, and what it held is let go.
     fn forget(&self, client: &Arc<Client>) {
-        let mut open = lock(&self.open);
-        if open.by_id.remove(&client.id).is_none() {
-            return;
+        if lock(&self.open).remove(client) {
+            tokio::spawn(Arc::clone(client).end(Arc::clone(&self.inner), self.rules));
         }
-        let principal = client.peer.principal();
-        if let Some(many) = open.by_principal.get_mut(principal) {
-            *many -= 1;
-            if *many == 0 {
-                open.by_principal.remove(principal);
-            }
-        }
-        drop(open);
-        tokio::spawn(Arc::clone(client).end(Arc::clone(&self.inner), self.rules));
     }
 
     /// Whether the server ends.
@@ -276,6 +363,35 @@ impl Sessions {
     }
 }
 
+impl Open {
+    fn insert(&mut self, client: &Arc<Client>) {
+        let principal = client.peer.principal().clone();
+        self.by_id
+            .insert(Arc::clone(&client.id), Arc::clone(client));
+        *self.by_principal.entry(principal).or_default() += 1;
+    }
+
+    fn remove(&mut self, client: &Client) -> bool {
+        if self.by_id.remove(&client.id).is_none() {
+            return false;
+        }
+        let principal = client.peer.principal();
+        if let Some(many) = self.by_principal.get_mut(principal) {
+            *many -= 1;
+            if *many == 0 {
+                self.by_principal.remove(principal);
+            }
+        }
+        true
+    }
+}
+
+fn failed(error: impl std::error::Error + 'static) -> Refusal {
+    let error: &dyn std::error::Error = &error;
+    tracing::error!(error, "a session could not be made or found");
+    Refusal::new(Code::InternalError)
+}
+
 fn who(client: &Client, principal: &Principal) -> Who {
     if client.peer.principal() == principal {
         Who::Owner
@@ -294,12 +410,29 @@ async fn watch(sessions: Weak<Sessions>) {
         drop(strong);
         clock.sleep_until(clock.now() + LOOK).await;
         if let Some(sessions) = sessions.upgrade() {
-            sessions.tick();
+            sessions.tick().await;
         }
     }
 }
 
 impl Client {
+    fn new(
+        id: Arc<str>,
+        peer: Arc<Peer>,
+        feed: Arc<Feed>,
+        life: Life,
+        rules: StreamRules,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            id,
+            peer,
+            feed,
+            life: Mutex::new(life),
+            streams: Mutex::default(),
+            rules,
+        })
+    }
+
     fn step(
         &self,
         rules: &session::Rules,
@@ -364,6 +497,12 @@ impl Client {
         self.peer.wind_up().await;
         self.feed.stream.end();
         driver::forget_instance(&inner, &self.peer).await;
+        let saved = lock(&self.life).saved.take();
+        if let Some(version) = saved
+            && let Err(error) = kept::delete(&inner, &self.id, version).await
+        {
+            tracing::warn!(%error, "a session could not be deleted");
+        }
         let _ = self.step(&rules, Input::Cleaned, inner.clock.now());
     }
 }

@@ -1,0 +1,105 @@
+//! Sessions in the store.
+
+use crate::{peer::Memory, principal::Principal, server::Inner};
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use interlock_proto::Time;
+use interlock_store::{self as store, Change, Key, StoreError, Value, Version};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+
+const KIND: store::Kind = store::Kind::from_static("session");
+const FORMAT: u32 = 1;
+
+/// A session, as it is stored.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Stored {
+    format: u32,
+    /// Whose it is; nobody's if everybody is anonymous.
+    principal: Option<String>,
+    /// When its life is over.
+    pub(crate) dies: u64,
+    pub(crate) peer: Memory,
+}
+
+impl Stored {
+    pub(crate) fn new(principal: &Principal, dies: Time, peer: Memory) -> Self {
+        Self {
+            format: FORMAT,
+            principal: (!principal.is_anonymous()).then(|| principal.id().to_owned()),
+            dies: dies.0,
+            peer,
+        }
+    }
+
+    pub(crate) fn principal(&self) -> Principal {
+        match &self.principal {
+            Some(id) => Principal::new(id.as_str()),
+            None => Principal::anonymous(),
+        }
+    }
+}
+
+/// Keys are listed and logged, and for an anonymous client the id of its session is all it has. So
+/// the key is a digest of it.
+fn key(id: &str) -> Key {
+    let digest = URL_SAFE_NO_PAD.encode(Sha256::digest(id.as_bytes()));
+    Key::new(KIND, digest).expect("a digest is short and printable")
+}
+
+/// Writes a session down. The version is the one that was written before, if any.
+pub(crate) async fn save(
+    inner: &Inner,
+    id: &str,
+    stored: &Stored,
+    seen: Option<Version>,
+) -> Result<Option<Version>, StoreError> {
+    let bytes = serde_json::to_vec(stored).expect("it is JSON already");
+    let value = Value::new(bytes).until(store::Time(stored.dies));
+    let change = match seen {
+        Some(version) => Change::update(key(id), version, value),
+        None => Change::create(key(id), value),
+    };
+    let now = store::Time(inner.clock.now().0);
+    let versions = inner.store.commit(&[change], &[], now).await?;
+    Ok(versions.first().copied())
+}
+
+/// Reads a session, if there is one that this version can read.
+pub(crate) async fn load(inner: &Inner, id: &str) -> Result<Option<(Stored, Version)>, StoreError> {
+    let now = store::Time(inner.clock.now().0);
+    let Some(record) = inner.store.load(&key(id), now).await? else {
+        return Ok(None);
+    };
+    match serde_json::from_slice::<Stored>(&record.value.bytes) {
+        Ok(stored) if stored.format == FORMAT => Ok(Some((stored, record.version))),
+        Ok(_) | Err(_) => {
+            tracing::warn!("a stored session cannot be read");
+            Ok(None)
+        }
+    }
+}
+
+/// Deletes a session.
+pub(crate) async fn delete(inner: &Inner, id: &str, seen: Version) -> Result<(), StoreError> {
+    let now = store::Time(inner.clock.now().0);
+    let delete = [Change::delete(key(id), seen)];
+    inner.store.commit(&delete, &[], now).await?;
+    Ok(())
+}
+
+/// Removes the sessions whose life is over and which nobody came back for.
+pub(crate) async fn sweep(inner: &Inner) -> Result<(), StoreError> {
+    const AT_ONCE: usize = 100;
+    let now = store::Time(inner.clock.now().0);
+    for (key, record) in inner.store.expired(&KIND, now, AT_ONCE).await? {
+        match inner
+            .store
+            .commit(&[Change::delete(key, record.version)], &[], now)
+            .await
+        {
+            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! What is written down of a client, so that it can leave memory and come back.
+
+use super::Peer;
+use crate::{
+    caller::Client,
+    model::JsonObject,
+    principal::Principal,
+    route::{Route, lock},
+    server::Inner,
+};
+use interlock_proto::{
+    Level, Version,
+    connection::{self, Effect, State},
+    era,
+    negotiation::{self, Agreement},
+    subscription,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use std::{
+    io,
+    sync::{Arc, atomic::Ordering},
+};
+
+/// What is written down of a client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Memory {
+    version: String,
+    /// Whether it has said `initialized`.
+    ready: bool,
+    capabilities: Box<RawValue>,
+    info: Option<Box<RawValue>>,
+    level: String,
+    subscriptions: Vec<String>,
+    data: JsonObject,
+    instance: Option<String>,
+    /// How many questions it was asked: their ids must not come again.
+    asked: u64,
+}
+
+impl Peer {
+    /// What to write down; nothing before the handshake.
+    pub(crate) fn memory(&self) -> Option<Memory> {
+        let book = lock(&self.book);
+        let version = book.state.version()?;
+        Some(Memory {
+            version: version.as_str().to_owned(),
+            ready: !matches!(book.state, State::Initializing(_)),
+            capabilities: book.client.capabilities.clone(),
+            info: book.client.info.clone(),
+            level: self.level().as_str().to_owned(),
+            subscriptions: book.subscriptions.keys().map(ToString::to_string).collect(),
+            data: book.data.clone(),
+            instance: self.instance.as_ref().map(|one| one.id().to_string()),
+            asked: book.next_ask,
+        })
+    }
+
+    /// The client, as it was written down.
+    pub(crate) fn restore(
+        inner: &Arc<Inner>,
+        principal: Principal,
+        rules: connection::Rules,
+        route: Route,
+        memory: Memory,
+    ) -> io::Result<Arc<Self>> {
+        let unreadable = || io::Error::from(io::ErrorKind::InvalidData);
+        let version = Version::parse(&memory.version).ok_or_else(unreadable)?;
+        let level = Level::parse(&memory.level).ok_or_else(unreadable)?;
+        let instance = inner.instance_of(memory.instance)?;
+        let peer = Self::with_instance(inner, principal, rules, route, instance);
+        peer.level.store(level as u8, Ordering::Relaxed);
+        let now = inner.clock.now();
+        let (client, unsupported) = era::declared(&memory.capabilities).ok_or_else(unreadable)?;
+        let agreement = Agreement {
+            version,
+            server: inner.capabilities(),
+            client: client.into_iter().collect(),
+            unsupported,
+        };
+        {
+            let mut book = lock(&peer.book);
+            book.client = Arc::new(Client {
+                capabilities: memory.capabilities,
+                info: memory.info,
+            });
+            book.data = memory.data;
+            book.next_ask = memory.asked;
+            for uri in memory.subscriptions {
+                book.ledger.apply(&[Effect::Subscribe(uri.clone())], now);
+                let rules = &inner.subscriptions;
+                let input = subscription::Input::Subscribe(Ok(()));
+                if let Ok(step) =
+                    subscription::step(rules, &subscription::State::Unsubscribed, input, now)
+                {
+                    book.subscriptions.insert(uri.into(), step.state);
+                }
+            }
+            (book.state, book.negotiation) = if !memory.ready {
+                let negotiated = negotiation::State::Negotiated(agreement);
+                (State::Initializing(version), negotiated)
+            } else if book.subscriptions.is_empty() {
+                let active = negotiation::State::Active(agreement);
+                (State::Initialized(version), active)
+            } else {
+                let active = negotiation::State::Active(agreement);
+                (State::Subscribed(version), active)
+            };
+        }
+        Ok(peer)
+    }
+}
