@@ -1,7 +1,8 @@
 //! From what was decided to what is said on the wire.
 
 use crate::{
-    handler::{Failure, Reply, ToolResult},
+    failure::Failure,
+    handler::{Reply, ToolResult},
     model::{CallToolResult, ContentBlock, JsonObject, MetaObject},
 };
 use interlock_proto::{Code, Refusal, Version, era::Era, invocation, refusal::RefusalData};

@@ -33,10 +33,12 @@
 mod batches;
 mod builder;
 mod call;
+mod catalogue;
 mod clock;
 mod context;
 mod convert;
 mod driver;
+mod failure;
 mod handler;
 mod instance;
 mod lists;
@@ -51,7 +53,8 @@ mod wire;
 pub use builder::{BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
-pub use handler::{Failure, IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
+pub use failure::Failure;
+pub use handler::{IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
 pub use interlock_proto::{
     Time, Version,
     connection::{Duplicates, EarlyPing, Rules},

@@ -1,11 +1,15 @@
 //! What `tools/list` and its siblings answer: one prepared answer for each list there is.
 
-use crate::{builder::Catalogue, model::Implementation};
+use crate::{
+    catalogue::Catalogue,
+    model::{Implementation, ToolModel},
+    schema::is_of_objects,
+};
 use interlock_proto::era::Era;
 use interlock_workflow::{Kind, Position, Visibility, Workflow};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{json, value::RawValue};
-use std::sync::OnceLock;
+use std::{borrow::Cow, sync::OnceLock};
 
 /// Prepared answers. Each is made when it is first asked for, and then kept.
 #[derive(Debug)]
@@ -106,10 +110,8 @@ impl Serialize for Page<'_> {
                     .names
                     .iter()
                     .filter_map(|name| self.catalogue.tool(name));
-                map.serialize_entry(
-                    "tools",
-                    &tools.map(|tool| &tool.tool.model).collect::<Vec<_>>(),
-                )?;
+                let tools = tools.map(|tool| told(&tool.tool.model, self.era));
+                map.serialize_entry("tools", &tools.collect::<Vec<_>>())?;
             }
             Kind::Resource => {
                 let all = self
@@ -136,6 +138,20 @@ impl Serialize for Page<'_> {
         }
         map.end()
     }
+}
+
+/// What is told of a tool: of its result only what the era knows.
+fn told(tool: &ToolModel, era: Era) -> Cow<'_, ToolModel> {
+    let unheard_of = match (era, &tool.output_schema) {
+        (Era::Handshake, Some(output)) => !is_of_objects(output),
+        (Era::Handshake, None) | (Era::Stateless, _) => false,
+    };
+    if !unheard_of {
+        return Cow::Borrowed(tool);
+    }
+    let mut tool = tool.clone();
+    tool.output_schema = None;
+    Cow::Owned(tool)
 }
 
 /// Where a stateless result says who answers.

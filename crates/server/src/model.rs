@@ -3,7 +3,9 @@
 //! They come from `rmcp`; this is the only path by which they are public here.
 
 pub use rmcp::model::{
-    CallToolResult, ContentBlock, GetPromptResult, Implementation, JsonObject, MetaObject,
+    Annotations, CacheScope, CallToolResult, CompleteResult, CompletionInfo, ContentBlock,
+    GetPromptResult, Icon, IconTheme, Implementation, JsonObject, MetaObject,
     Prompt as PromptModel, PromptArgument, PromptMessage, ReadResourceResult,
-    Resource as ResourceModel, ResourceContents, Role, Tool as ToolModel, ToolAnnotations,
+    Resource as ResourceModel, ResourceContents, ResourceTemplate as ResourceTemplateModel, Role,
+    Tool as ToolModel, ToolAnnotations,
 };

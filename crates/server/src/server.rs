@@ -1,7 +1,8 @@
 //! A server, and the ways to serve it.
 
 use crate::{
-    builder::{Builder, Catalogue},
+    builder::Builder,
+    catalogue::Catalogue,
     clock::Clock,
     driver,
     instance::{Books, Instance},

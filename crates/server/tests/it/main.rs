@@ -21,4 +21,5 @@ mod stateless;
 mod states;
 mod stores;
 mod storm;
+mod tools;
 mod walk;
