@@ -117,7 +117,7 @@ catalogue! {
         "the parameters are not what the method takes" "compare them with the specification";
     1022 InvalidJsonSchema "invalid_json_schema" 400 Error Changed Feature("tools")
         "the arguments do not match the schema" "compare them with the tool's inputSchema";
-    1023 InvalidUri "invalid_uri" 400 Error Changed Reserved("URIs are looked up as they are until templates come")
+    1023 InvalidUri "invalid_uri" 400 Error Changed Feature("resources")
         "the URI is not valid" "send an absolute URI";
     1024 InvalidContentType "invalid_content_type" 415 Error Changed Reserved("content types come with HTTP")
         "this content type is not accepted" "send application/json";

@@ -5,6 +5,7 @@ use crate::{
     handler::{Prompt, Resource, Tool},
     model::JsonObject,
     schema::Schema,
+    uri,
 };
 use interlock_workflow::{About, Kind};
 use serde_json::Value;
@@ -62,7 +63,8 @@ impl<T> Shelf<T> {
     }
 }
 
-/// Tool names as the specification wants them; of the others, that they can be written on a line.
+/// Tool names as the specification wants them, URIs that are some, and prompt names that can be
+/// written on a line.
 fn check_name(kind: Kind, name: &str) -> Result<(), &'static str> {
     const MOST: usize = 128;
     match kind {
@@ -74,7 +76,14 @@ fn check_name(kind: Kind, name: &str) -> Result<(), &'static str> {
                 Err("1 to 128 letters, digits, `_`, `-`, `.` and `/` are allowed")
             }
         }
-        Kind::Resource | Kind::Prompt => {
+        Kind::Resource => {
+            uri::check(name)?;
+            if name.contains(['{', '}']) {
+                return Err("what has braces is a template");
+            }
+            Ok(())
+        }
+        Kind::Prompt => {
             if name.is_empty() || name.chars().any(char::is_control) {
                 Err("it must not be empty, nor hold control characters")
             } else {

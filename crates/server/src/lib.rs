@@ -48,13 +48,16 @@ mod outbox;
 mod schema;
 mod server;
 mod transport;
+mod uri;
 mod wire;
 
 pub use builder::{BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use failure::Failure;
-pub use handler::{IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
+pub use handler::{
+    Blob, IntoResource, IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult,
+};
 pub use interlock_proto::{
     Time, Version,
     connection::{Duplicates, EarlyPing, Rules},

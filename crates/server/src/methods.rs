@@ -3,17 +3,18 @@
 use crate::{
     call::Start,
     convert::{self, Answer, No},
-    handler::{self, Prepared},
+    handler::{self, Cache, Hints, Prepared},
     instance::Instance,
     model::JsonObject,
     server::Inner,
+    uri,
 };
 use interlock_proto::{
     Code, Refusal, Version,
     era::{self, Era, Method},
     refusal::shortened,
 };
-use interlock_workflow::Kind;
+use interlock_workflow::{Kind, Workflow};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -114,12 +115,29 @@ impl Inner {
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
         let Read { uri, .. } = read(asked)?;
+        uri::check(&uri).map_err(|why| {
+            Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
+        })?;
         let Some(resource) = self.catalogue.resource(&uri) else {
             return Err(Refusal::new(Code::ResourceNotFound)
                 .with_rpc(era::resource_not_found(asked.version))
                 .because(format!("resource not found: {}", shortened(&uri))));
         };
-        self.admitted(asked, Kind::Resource, &uri, None, || Ok(resource.prepare()))
+        self.admitted(asked, Kind::Resource, &uri, None, || {
+            let hints = self.cache_hints(asked.version, &uri, resource.cache);
+            Ok(handler::hinted(resource.prepare(), hints))
+        })
+    }
+
+    /// What a result of reading says about being kept. If it is part of a workflow it must not be
+    /// kept: a read that does not come here moves nothing.
+    fn cache_hints(&self, version: Version, uri: &str, cache: Cache) -> Hints {
+        let is_free = |workflow: &Workflow| workflow.is_always(Kind::Resource, uri);
+        match version.era() {
+            Era::Handshake => Hints::Absent,
+            Era::Stateless if self.workflow.as_ref().is_none_or(is_free) => Hints::Unless(cache),
+            Era::Stateless => Hints::Always(Cache::NONE),
+        }
     }
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {

@@ -7,10 +7,11 @@ mod tool;
 
 pub use prompt::Prompt;
 pub use reply::{IntoToolResult, Json, ToolResult};
-pub use resource::Resource;
+pub use resource::{Blob, IntoResource, Resource};
 pub use tool::{NoArguments, Tool};
 
 pub(crate) use reply::Reply;
+pub(crate) use resource::{Cache, Hints, hinted};
 pub(crate) use tool::checked;
 
 use crate::{context::Context, failure::Failure, model::JsonObject};

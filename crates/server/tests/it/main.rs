@@ -16,6 +16,7 @@ mod lists;
 mod load;
 mod params;
 mod reference;
+mod resources;
 mod schemas;
 mod stateless;
 mod states;
