@@ -3,15 +3,15 @@
 use crate::{
     catalogue::Catalogue,
     clock::{Clock, SystemClock},
-    handler::{Prompt, Resource, Tool},
-    lists::Lists,
+    handler::{Prompt, Resource, ResourceTemplate, Tool},
     model::Implementation,
+    offering::Offerings,
     server::{Inner, Server},
 };
 use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
 use interlock_store::{MemoryStore, Store};
-use interlock_workflow::{Finding, Kind, Scope, Severity, Workflow};
-use std::{fmt, sync::Arc, time::Duration};
+use interlock_workflow::{Finding, Kind, Scope, Severity, TemplateError, Workflow};
+use std::{fmt, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
 const JOURNAL_LIMIT: u64 = 10_000;
@@ -23,7 +23,9 @@ pub struct Builder {
     instructions: Option<String>,
     tools: Vec<Tool>,
     resources: Vec<Resource>,
+    templates: Vec<ResourceTemplate>,
     prompts: Vec<Prompt>,
+    page_size: Option<NonZeroUsize>,
     workflow: Option<Workflow>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -67,6 +69,14 @@ pub enum BuildError {
         /// What is wrong with it.
         why: String,
     },
+    /// A resource template cannot be read.
+    #[error("`{template}` is no resource template: {why}")]
+    Template {
+        /// What was given for one.
+        template: String,
+        /// What is wrong with it.
+        why: TemplateError,
+    },
     /// The workflow does not fit the server.
     #[error("the workflow does not fit the server: {0}")]
     Workflow(Box<Finding>),
@@ -91,7 +101,9 @@ impl Builder {
             instructions: None,
             tools: Vec::new(),
             resources: Vec::new(),
+            templates: Vec::new(),
             prompts: Vec::new(),
+            page_size: None,
             workflow: None,
             store: Arc::new(MemoryStore::default()),
             clock: Arc::new(SystemClock::new()),
@@ -122,9 +134,21 @@ impl Builder {
         self
     }
 
+    /// Adds a resource template.
+    pub fn template(mut self, template: ResourceTemplate) -> Self {
+        self.templates.push(template);
+        self
+    }
+
     /// Adds a prompt.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         self.prompts.push(prompt);
+        self
+    }
+
+    /// How many entries a page of a list holds at most. Unless this is said, lists come whole.
+    pub const fn page_size(mut self, entries: NonZeroUsize) -> Self {
+        self.page_size = Some(entries);
         self
     }
 
@@ -192,7 +216,19 @@ impl Builder {
     /// Everything that is wrong, at once.
     pub fn build(self) -> Result<Server, BuildErrors> {
         let mut errors = Vec::new();
-        let catalogue = Catalogue::new(self.tools, self.resources, self.prompts, &mut errors);
+        let mut catalogue = Catalogue::default();
+        for tool in self.tools {
+            catalogue.add_tool(tool, &mut errors);
+        }
+        for resource in self.resources {
+            catalogue.add_resource(resource, &mut errors);
+        }
+        for template in self.templates {
+            catalogue.add_template(template, &mut errors);
+        }
+        for prompt in self.prompts {
+            catalogue.add_prompt(prompt, &mut errors);
+        }
         let findings = match &self.workflow {
             Some(workflow) => workflow.check(&catalogue.summary()),
             None => Vec::new(),
@@ -200,7 +236,7 @@ impl Builder {
         let (wrong, odd): (Vec<_>, Vec<_>) = findings
             .into_iter()
             .partition(|finding| finding.severity() == Severity::Error);
-        for finding in odd {
+        for finding in &odd {
             tracing::warn!(code = finding.problem.code(), "{finding}");
         }
         let wrong = wrong.into_iter().map(Box::new);
@@ -221,8 +257,7 @@ impl Builder {
         Ok(Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
-            lists: Lists::new(self.workflow.as_ref()),
-            catalogue,
+            offerings: Offerings::new(catalogue, self.workflow.as_ref(), &odd, self.page_size),
             workflow: self.workflow,
             store: self.store,
             clock: self.clock,

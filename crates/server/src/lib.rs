@@ -44,6 +44,7 @@ mod instance;
 mod lists;
 mod methods;
 pub mod model;
+mod offering;
 mod outbox;
 mod schema;
 mod server;
@@ -56,7 +57,8 @@ pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use failure::Failure;
 pub use handler::{
-    Blob, IntoResource, IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult,
+    Blob, IntoResource, IntoToolResult, Json, NoArguments, Prompt, Resource, ResourceTemplate,
+    Tool, ToolResult,
 };
 pub use interlock_proto::{
     Time, Version,

@@ -2,12 +2,12 @@
 
 use crate::{
     builder::Builder,
-    catalogue::Catalogue,
     clock::Clock,
     driver,
     instance::{Books, Instance},
-    lists::{Lists, SERVER_INFO},
+    lists::SERVER_INFO,
     model::Implementation,
+    offering::{Offering, Offerings},
     transport::stdio,
 };
 use interlock_proto::{
@@ -44,13 +44,12 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) info: Implementation,
     pub(crate) instructions: Option<String>,
-    pub(crate) catalogue: Catalogue,
-    pub(crate) lists: Lists,
+    pub(crate) offerings: Offerings,
     pub(crate) workflow: Option<Workflow>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -143,9 +142,20 @@ impl Inner {
             .is_some_and(|workflow| workflow.settings().visibility == Visibility::Dynamic)
     }
 
+    /// What there is at the moment.
+    pub(crate) fn offering(&self) -> Arc<Offering> {
+        self.offerings.now()
+    }
+
+    /// What these kinds list is not what it was.
+    pub(crate) fn lists_changed(&self, kinds: &[Kind]) {
+        tracing::debug!(?kinds, server = self.info.name, "lists have changed");
+    }
+
     /// What the handshake era may use of this server.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
-        let has = |kind| self.catalogue.has_any(kind);
+        let offering = self.offering();
+        let has = |kind| offering.catalogue.has_any(kind);
         [
             (Kind::Tool, Capability::Tools),
             (Kind::Resource, Capability::Resources),
@@ -156,11 +166,9 @@ impl Inner {
         .collect()
     }
 
-    /// What stateless requests may use of this server: tools, as far as no workflow binds them.
+    /// What stateless requests may use of this server, as far as no workflow binds it.
     pub(crate) fn stateless_capabilities(&self) -> BTreeSet<Capability> {
-        let mut all = self.capabilities();
-        all.retain(|capability| *capability == Capability::Tools);
-        all
+        self.capabilities()
     }
 
     /// The result of `initialize`.

@@ -1,7 +1,9 @@
 //! What can be the URI of a resource.
 
+use interlock_workflow::UriTemplate;
+
 /// Longer URIs are nobody's.
-pub(crate) const LONGEST: usize = 8 * 1024;
+const LONGEST: usize = UriTemplate::LONGEST_URI;
 
 /// Whether somebody could mean a resource by it, or why not.
 pub(crate) fn check(uri: &str) -> Result<(), &'static str> {
@@ -49,6 +51,7 @@ mod tests {
         ] {
             assert!(check(uri).unwrap_err().contains(why), "{uri}");
         }
+        assert_eq!(LONGEST, 8_192);
         let longest = format!("x:{}", "a".repeat(LONGEST - 2));
         assert_eq!(check(&longest), Ok(()));
         assert!(check(&format!("{longest}a")).is_err());

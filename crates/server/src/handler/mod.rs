@@ -1,13 +1,16 @@
 //! Tools, resources and prompts: what a developer writes.
 
+mod parameters;
 mod prompt;
 mod reply;
 mod resource;
+mod template;
 mod tool;
 
 pub use prompt::Prompt;
 pub use reply::{IntoToolResult, Json, ToolResult};
 pub use resource::{Blob, IntoResource, Resource};
+pub use template::ResourceTemplate;
 pub use tool::{NoArguments, Tool};
 
 pub(crate) use reply::Reply;

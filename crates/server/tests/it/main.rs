@@ -22,5 +22,6 @@ mod stateless;
 mod states;
 mod stores;
 mod storm;
+mod templates;
 mod tools;
 mod walk;
