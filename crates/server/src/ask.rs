@@ -47,7 +47,7 @@ impl Form {
 
     /// A form whose fields are those of a type.
     pub fn of<T: JsonSchema>(message: impl Into<String>) -> Self {
-        Self::new(message, crate::handler::schema_of::<T>())
+        Self::new(message, crate::handler::input_schema_of::<T>())
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn filled_in(form: &Form, answer: Value) -> Result<ElicitResult, Stri
     let mut result = consented(answer)?;
     if result.action == ElicitationAction::Accept {
         let content = result.content.get_or_insert_with(|| json!({}));
-        Schema::new(&form.schema)?.check(content)?;
+        Schema::of_arguments(&form.schema)?.check(content)?;
     }
     Ok(result)
 }

@@ -1,21 +1,20 @@
 //! Puts a server together, and judges it before it can be served.
 
 use crate::{
+    catalogue::Catalogue,
     clock::{Clock, SystemClock},
     failure::Failure,
-    handler::{Prompt, Resource, Tool},
+    handler::{Prompt, Resource, ResourceTemplate, Tool},
     lifespan::Lifespan,
-    lists::Lists,
-    model::{Implementation, JsonObject},
-    schema::Schema,
+    model::Implementation,
+    offering::Offerings,
     seal::Sealer,
     server::{Inner, Server},
 };
 use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
 use interlock_store::{MemoryStore, Store};
-use interlock_workflow::{About, Finding, Kind, Scope, Severity, Workflow};
-use serde_json::Value;
-use std::{collections::HashMap, fmt, future::Future, sync::Arc, time::Duration};
+use interlock_workflow::{Finding, Kind, Scope, Severity, TemplateError, Workflow};
+use std::{fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
 const JOURNAL_LIMIT: u64 = 10_000;
@@ -42,7 +41,9 @@ pub struct Builder {
     instructions: Option<String>,
     tools: Vec<Tool>,
     resources: Vec<Resource>,
+    templates: Vec<ResourceTemplate>,
     prompts: Vec<Prompt>,
+    page_size: Option<NonZeroUsize>,
     workflow: Option<Workflow>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
@@ -56,6 +57,7 @@ pub struct Builder {
     subscriptions: interlock_proto::subscription::Rules,
     bounds: Bounds,
     secret: Option<Vec<u8>>,
+    older_secrets: Vec<Vec<u8>>,
     lifespan: Lifespan,
 }
 
@@ -91,6 +93,14 @@ pub enum BuildError {
         /// What is wrong with it.
         why: String,
     },
+    /// A resource template cannot be read.
+    #[error("`{template}` is no resource template: {why}")]
+    Template {
+        /// What was given for one.
+        template: String,
+        /// What is wrong with it.
+        why: TemplateError,
+    },
     /// The workflow does not fit the server.
     #[error("the workflow does not fit the server: {0}")]
     Workflow(Box<Finding>),
@@ -118,7 +128,9 @@ impl Builder {
             instructions: None,
             tools: Vec::new(),
             resources: Vec::new(),
+            templates: Vec::new(),
             prompts: Vec::new(),
+            page_size: None,
             workflow: None,
             store: Arc::new(MemoryStore::default()),
             clock: Arc::new(SystemClock::new()),
@@ -132,6 +144,7 @@ impl Builder {
             subscriptions: interlock_proto::subscription::Rules::default(),
             bounds: Bounds::default(),
             secret: None,
+            older_secrets: Vec::new(),
             lifespan: Lifespan::default(),
         }
     }
@@ -154,9 +167,21 @@ impl Builder {
         self
     }
 
+    /// Adds a resource template.
+    pub fn template(mut self, template: ResourceTemplate) -> Self {
+        self.templates.push(template);
+        self
+    }
+
     /// Adds a prompt.
     pub fn prompt(mut self, prompt: Prompt) -> Self {
         self.prompts.push(prompt);
+        self
+    }
+
+    /// How many entries a page of a list holds at most. Unless this is said, lists come whole.
+    pub const fn page_size(mut self, entries: NonZeroUsize) -> Self {
+        self.page_size = Some(entries);
         self
     }
 
@@ -230,6 +255,12 @@ impl Builder {
         self
     }
 
+    /// A secret that was in use before: what was sealed with it still opens.
+    pub fn older_secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
+        self.older_secrets.push(secret.into());
+        self
+    }
+
     /// What handlers find by [`Context::app`](crate::Context::app).
     pub fn app<T: Send + Sync + 'static>(mut self, app: T) -> Self {
         self.lifespan = Lifespan::of(Arc::new(app));
@@ -282,7 +313,19 @@ impl Builder {
     /// Everything that is wrong, at once.
     pub fn build(self) -> Result<Server, BuildErrors> {
         let mut errors = Vec::new();
-        let catalogue = Catalogue::new(self.tools, self.resources, self.prompts, &mut errors);
+        let mut catalogue = Catalogue::default();
+        for tool in self.tools {
+            catalogue.add_tool(tool, &mut errors);
+        }
+        for resource in self.resources {
+            catalogue.add_resource(resource, &mut errors);
+        }
+        for template in self.templates {
+            catalogue.add_template(template, &mut errors);
+        }
+        for prompt in self.prompts {
+            catalogue.add_prompt(prompt, &mut errors);
+        }
         let findings = match &self.workflow {
             Some(workflow) => workflow.check(&catalogue.summary()),
             None => Vec::new(),
@@ -290,7 +333,7 @@ impl Builder {
         let (wrong, odd): (Vec<_>, Vec<_>) = findings
             .into_iter()
             .partition(|finding| finding.severity() == Severity::Error);
-        for finding in odd {
+        for finding in &odd {
             tracing::warn!(code = finding.problem.code(), "{finding}");
         }
         let wrong = wrong.into_iter().map(Box::new);
@@ -299,11 +342,8 @@ impl Builder {
             let not_served = not_served(workflow).into_iter();
             errors.extend(not_served.map(|what| BuildError::NotServed { what }));
         }
-        let sealer = match &self.secret {
-            Some(secret) => Sealer::new(secret).map_err(|error| error.to_string()),
-            None => Sealer::random().map_err(|error| error.to_string()),
-        };
-        let sealer = sealer.map_err(|error| errors.push(BuildError::Secret(error)));
+        let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
+            .map_err(|error| errors.push(BuildError::Secret(error)));
         let (true, Ok(sealer)) = (errors.is_empty(), sealer) else {
             return Err(BuildErrors(errors));
         };
@@ -316,8 +356,7 @@ impl Builder {
         Ok(Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
-            lists: Lists::new(self.workflow.as_ref()),
-            catalogue,
+            offerings: Offerings::new(catalogue, self.workflow.as_ref(), &odd, self.page_size),
             workflow: self.workflow,
             store: self.store,
             clock: self.clock,
@@ -335,6 +374,16 @@ impl Builder {
             lifespan: self.lifespan,
         }))
     }
+}
+
+fn sealer(secret: Option<&[u8]>, older: &[Vec<u8>]) -> Result<Sealer, String> {
+    let sealer = match secret {
+        Some(secret) => Sealer::new(secret).map_err(|error| error.to_string())?,
+        None => Sealer::random().map_err(|error| error.to_string())?,
+    };
+    older.iter().try_fold(sealer, |sealer, secret| {
+        sealer.also_opens(secret).map_err(|error| error.to_string())
+    })
 }
 
 /// What a workflow says and this version does not obey.
@@ -390,172 +439,5 @@ fn not_served(workflow: &Workflow) -> Vec<&'static str> {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Builder").field(&self.info.name).finish()
-    }
-}
-
-/// Everything a server has, by name and in the order in which it was added.
-#[derive(Debug)]
-pub(crate) struct Catalogue {
-    tools: Shelf<CheckedTool>,
-    resources: Shelf<Resource>,
-    prompts: Shelf<Prompt>,
-}
-
-/// A tool with its schema, ready for use.
-#[derive(Debug)]
-pub(crate) struct CheckedTool {
-    pub(crate) tool: Tool,
-    pub(crate) schema: Schema,
-    pub(crate) output: Option<Arc<Schema>>,
-}
-
-#[derive(Debug)]
-struct Shelf<T> {
-    items: Vec<(String, Arc<T>)>,
-    by_name: HashMap<String, usize>,
-}
-
-impl<T> Shelf<T> {
-    fn new(kind: Kind, items: Vec<(String, T)>, errors: &mut Vec<BuildError>) -> Self {
-        let mut shelf = Self {
-            items: Vec::with_capacity(items.len()),
-            by_name: HashMap::with_capacity(items.len()),
-        };
-        for (name, item) in items {
-            if let Err(rule) = check_name(kind, &name) {
-                errors.push(BuildError::Name { kind, name, rule });
-                continue;
-            }
-            let at = shelf.items.len();
-            if shelf.by_name.insert(name.clone(), at).is_some() {
-                errors.push(BuildError::Duplicate { kind, name });
-            } else {
-                shelf.items.push((name, Arc::new(item)));
-            }
-        }
-        shelf
-    }
-
-    fn find(&self, name: &str) -> Option<&Arc<T>> {
-        self.by_name.get(name).map(|at| &self.items[*at].1)
-    }
-
-    fn names(&self) -> impl Iterator<Item = &str> {
-        self.items.iter().map(|(name, _)| name.as_str())
-    }
-}
-
-/// Tool names as the specification wants them; of the others, that they can be written on a line.
-fn check_name(kind: Kind, name: &str) -> Result<(), &'static str> {
-    const MOST: usize = 128;
-    match kind {
-        Kind::Tool => {
-            let allowed = |b: u8| b.is_ascii_alphanumeric() || b"_-./".contains(&b);
-            if (1..=MOST).contains(&name.len()) && name.bytes().all(allowed) {
-                Ok(())
-            } else {
-                Err("1 to 128 letters, digits, `_`, `-`, `.` and `/` are allowed")
-            }
-        }
-        Kind::Resource | Kind::Prompt => {
-            if name.is_empty() || name.chars().any(char::is_control) {
-                Err("it must not be empty, nor hold control characters")
-            } else {
-                Ok(())
-            }
-        }
-    }
-}
-
-impl Catalogue {
-    fn new(
-        tools: Vec<Tool>,
-        resources: Vec<Resource>,
-        prompts: Vec<Prompt>,
-        errors: &mut Vec<BuildError>,
-    ) -> Self {
-        let mut checked = Vec::with_capacity(tools.len());
-        for tool in tools {
-            let name = tool.model.name.to_string();
-            let mut prepared = |which, schema| {
-                Schema::new(schema)
-                    .map_err(|why| {
-                        let tool = name.clone();
-                        errors.push(BuildError::Schema { which, tool, why });
-                    })
-                    .ok()
-            };
-            let schema = prepared("input", &tool.model.input_schema);
-            let output = match &tool.model.output_schema {
-                Some(output) => prepared("output", output).map(Arc::new).map(Some),
-                None => Some(None),
-            };
-            if let Some((schema, output)) = schema.zip(output) {
-                let checked_tool = CheckedTool {
-                    tool,
-                    schema,
-                    output,
-                };
-                checked.push((name, checked_tool));
-            }
-        }
-        let resources = resources
-            .into_iter()
-            .map(|resource| (resource.model.uri.clone(), resource))
-            .collect();
-        let prompts = prompts
-            .into_iter()
-            .map(|prompt| (prompt.model.name.clone(), prompt))
-            .collect();
-        Self {
-            tools: Shelf::new(Kind::Tool, checked, errors),
-            resources: Shelf::new(Kind::Resource, resources, errors),
-            prompts: Shelf::new(Kind::Prompt, prompts, errors),
-        }
-    }
-
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<CheckedTool>> {
-        self.tools.find(name)
-    }
-
-    pub(crate) fn resource(&self, uri: &str) -> Option<&Arc<Resource>> {
-        self.resources.find(uri)
-    }
-
-    pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
-        self.prompts.find(name)
-    }
-
-    pub(crate) fn names(&self, kind: Kind) -> Box<dyn Iterator<Item = &str> + '_> {
-        match kind {
-            Kind::Tool => Box::new(self.tools.names()),
-            Kind::Resource => Box::new(self.resources.names()),
-            Kind::Prompt => Box::new(self.prompts.names()),
-        }
-    }
-
-    pub(crate) fn has_any(&self, kind: Kind) -> bool {
-        self.names(kind).next().is_some()
-    }
-
-    fn summary(&self) -> interlock_workflow::Catalogue {
-        let mut summary = interlock_workflow::Catalogue::closed();
-        for kind in Kind::ALL {
-            for name in self.names(kind) {
-                summary.insert(kind, name);
-            }
-        }
-        for (_, checked) in &self.tools.items {
-            let tool = &checked.tool.model;
-            let schema = |schema: &Arc<JsonObject>| Value::Object((**schema).clone());
-            let annotations = tool.annotations.as_ref();
-            let about = About {
-                input: Some(schema(&tool.input_schema)),
-                output: tool.output_schema.as_ref().map(schema),
-                destructive: annotations.and_then(|said| said.destructive_hint) == Some(true),
-            };
-            summary.describe(Kind::Tool, &*tool.name, about);
-        }
-        summary
     }
 }

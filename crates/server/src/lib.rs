@@ -36,6 +36,7 @@ mod auth;
 mod builder;
 mod call;
 mod caller;
+mod catalogue;
 mod clock;
 mod context;
 mod convert;
@@ -49,6 +50,7 @@ mod lists;
 mod methods;
 pub mod model;
 mod note;
+mod offering;
 mod outbox;
 mod peer;
 mod principal;
@@ -59,17 +61,21 @@ mod schema;
 mod seal;
 mod server;
 mod transport;
+mod uri;
 mod voice;
 mod wire;
 
-pub use self::http::options::HttpOptions;
+pub use self::http::{options::HttpOptions, origin::AllowedHosts};
 pub use ask::{AskError, Form};
 pub use auth::{Authenticator, BearerTokens, Denied};
 pub use builder::{Bounds, BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use failure::Failure;
-pub use handler::{IntoToolResult, Json, NoArguments, Prompt, Resource, Tool, ToolResult};
+pub use handler::{
+    Blob, IntoResource, IntoToolResult, Json, NoArguments, Prompt, Resource, ResourceTemplate,
+    Tool, ToolResult,
+};
 pub use interlock_proto::{
     Ability, Level, Time, Version,
     connection::{Duplicates, EarlyPing, Rules},

@@ -1,140 +1,245 @@
-//! What `tools/list` and its siblings answer: one prepared answer for each list there is.
+//! What `tools/list` and its siblings answer: one prepared answer for each page of each list.
 
-use crate::{builder::Catalogue, model::Implementation};
+use crate::{
+    catalogue::{Catalogue, Entry, Listing},
+    model::{Implementation, ToolModel},
+    schema::is_of_objects,
+};
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use interlock_proto::era::Era;
 use interlock_workflow::{Kind, Position, Visibility, Workflow};
 use serde::{Serialize, Serializer, ser::SerializeMap};
 use serde_json::{json, value::RawValue};
-use std::sync::OnceLock;
+use sha2::{Digest, Sha256};
+use std::{
+    borrow::Cow,
+    num::NonZeroUsize,
+    sync::{Arc, OnceLock},
+};
 
-/// Prepared answers. Each is made when it is first asked for, and then kept.
+/// Prepared answers. Each list is written when it is first asked for, and then kept.
 #[derive(Debug)]
 pub(crate) struct Lists {
-    /// By the workflow's own numbers for its lists.
-    by_list: Vec<OnceLock<Box<RawValue>>>,
-    /// Of everything there is, by kind.
-    whole: [OnceLock<Box<RawValue>>; 3],
-    /// Of the tools that a stateless request may call.
-    stateless: OnceLock<Box<RawValue>>,
+    page_size: Option<NonZeroUsize>,
+    /// By the workflow's own numbers for its lists; those of resources have two.
+    by_list: Vec<[OnceLock<List>; 2]>,
+    /// Of everything there is.
+    whole: [OnceLock<List>; 4],
+    /// Of what a stateless request may use.
+    stateless: [OnceLock<List>; 4],
 }
 
-/// How long a stateless client may keep a list. The set is fixed while the server runs.
+/// What lists are made of.
+#[derive(Clone, Copy)]
+pub(crate) struct Stock<'a> {
+    pub(crate) catalogue: &'a Catalogue,
+    pub(crate) workflow: Option<&'a Workflow>,
+    pub(crate) server: &'a Implementation,
+}
+
+/// How long a stateless client may keep a list.
 const TTL_MS: u64 = 300_000;
 
 impl Lists {
-    pub(crate) fn new(workflow: Option<&Workflow>) -> Self {
+    pub(crate) fn new(workflow: Option<&Workflow>, page_size: Option<NonZeroUsize>) -> Self {
         let count = workflow.map_or(0, Workflow::list_count);
         Self {
-            by_list: (0..count).map(|_| OnceLock::new()).collect(),
+            page_size,
+            by_list: (0..count).map(|_| Default::default()).collect(),
             whole: Default::default(),
-            stateless: OnceLock::new(),
+            stateless: Default::default(),
         }
     }
 
-    /// The answer in the handshake era, to a client whose instance stands there.
+    /// The list in the handshake era, for a client whose instance stands there.
     pub(crate) fn handshake(
         &self,
-        catalogue: &Catalogue,
-        gate: Option<(&Workflow, Position)>,
-        kind: Kind,
-    ) -> &RawValue {
-        match gate {
+        stock: Stock<'_>,
+        at: Option<Position>,
+        listing: Listing,
+    ) -> &List {
+        let kind = listing.kind();
+        match stock.workflow.zip(at) {
             Some((workflow, at)) if workflow.settings().visibility == Visibility::Dynamic => {
-                let list = workflow.list(at, kind).index();
-                self.by_list[list].get_or_init(|| {
+                let list = &self.by_list[workflow.list(at, kind).index()];
+                list[usize::from(listing == Listing::Templates)].get_or_init(|| {
                     let named = workflow.visible(at, kind);
-                    let unnamed = catalogue.names(kind).filter(|name| {
+                    let unnamed = stock.catalogue.names(listing).filter(|name| {
                         workflow.always_everything() && !workflow.is_bound(kind, name)
                     });
-                    write(catalogue, kind, named.chain(unnamed), Era::Handshake, None)
+                    self.write(stock, listing, Era::Handshake, named.chain(unnamed))
                 })
             }
-            Some(_) | None => self.whole[kind as usize].get_or_init(|| {
-                write(catalogue, kind, catalogue.names(kind), Era::Handshake, None)
+            Some(_) | None => self.whole[listing as usize].get_or_init(|| {
+                let names = stock.names(listing);
+                self.write(stock, listing, Era::Handshake, names)
             }),
         }
     }
 
-    /// The tools that a stateless request may call: those that no workflow binds.
-    pub(crate) fn stateless_tools(
-        &self,
-        catalogue: &Catalogue,
-        workflow: Option<&Workflow>,
-        server: &Implementation,
-    ) -> &RawValue {
-        self.stateless.get_or_init(|| {
-            let free = catalogue.names(Kind::Tool).filter(|name| {
-                workflow.is_none_or(|workflow| workflow.is_always(Kind::Tool, name))
-            });
-            write(catalogue, Kind::Tool, free, Era::Stateless, Some(server))
+    /// The list of what a stateless request may use: what no workflow binds.
+    pub(crate) fn stateless(&self, stock: Stock<'_>, listing: Listing) -> &List {
+        self.stateless[listing as usize].get_or_init(|| {
+            let is_free = |name: &&str| {
+                let workflow = stock.workflow;
+                workflow.is_none_or(|workflow| workflow.is_always(listing.kind(), name))
+            };
+            let names = stock.names(listing).filter(is_free);
+            self.write(stock, listing, Era::Stateless, names)
         })
+    }
+
+    fn write<'a>(
+        &self,
+        stock: Stock<'a>,
+        listing: Listing,
+        era: Era,
+        names: impl Iterator<Item = &'a str>,
+    ) -> List {
+        let found = names.filter_map(|name| Some((name, stock.catalogue.entry(listing, name)?)));
+        let (names, mut entries): (Vec<_>, Vec<_>) = found.unzip();
+        for entry in &mut entries {
+            tell_what_is_known(entry, era);
+        }
+        let size = self.page_size.map_or(usize::MAX, NonZeroUsize::get);
+        let fingerprint = Fingerprint::new(listing, size, &names);
+        // A list that holds nothing has a page, too.
+        let mut chunks: Vec<_> = entries.chunks(size).collect();
+        if chunks.is_empty() {
+            chunks.push(&[]);
+        }
+        let last = chunks.len() - 1;
+        let pages = chunks.into_iter().enumerate().map(|(number, entries)| {
+            let page = Page {
+                listing,
+                entries,
+                next: (number < last).then(|| fingerprint.cursor(number + 1)),
+                era,
+                stock,
+            };
+            let written = serde_json::value::to_raw_value(&page);
+            Arc::from(written.expect("descriptions hold only JSON"))
+        });
+        List {
+            fingerprint,
+            pages: pages.collect(),
+        }
     }
 }
 
-fn write<'a>(
-    catalogue: &'a Catalogue,
-    kind: Kind,
-    names: impl Iterator<Item = &'a str>,
-    era: Era,
-    server: Option<&Implementation>,
-) -> Box<RawValue> {
-    let names: Vec<_> = names.collect();
-    let page = Page {
-        catalogue,
-        kind,
-        names: &names,
-        era,
-        server,
-    };
-    serde_json::value::to_raw_value(&page).expect("descriptions hold only JSON")
+impl<'a> Stock<'a> {
+    /// Everything that can be listed, whatever the state: what the server has, and what the
+    /// workflow names of its templates.
+    fn names(self, listing: Listing) -> impl Iterator<Item = &'a str> {
+        let workflow = match listing {
+            Listing::Resources => self.workflow,
+            Listing::Tools | Listing::Templates | Listing::Prompts => None,
+        };
+        let named = workflow
+            .into_iter()
+            .flat_map(|workflow| workflow.artifacts(Kind::Resource))
+            .filter(move |uri| self.catalogue.resource(uri).is_none());
+        self.catalogue.names(listing).chain(named)
+    }
+}
+
+/// A list, page by page.
+#[derive(Debug)]
+pub(crate) struct List {
+    fingerprint: Fingerprint,
+    /// One at least.
+    pages: Vec<Arc<RawValue>>,
+}
+
+impl List {
+    /// The page with this cursor; the first without one. `None` if the list never gave it out.
+    pub(crate) fn page(&self, cursor: Option<&str>) -> Option<&Arc<RawValue>> {
+        match cursor {
+            None => self.pages.first(),
+            Some(cursor) => self.pages.get(self.fingerprint.page(cursor)?),
+        }
+    }
+}
+
+/// Tells lists apart whose pages do not hold the same.
+///
+/// It is the same in every process, so that any of them can answer for the next page. It protects
+/// nothing: whoever makes up a cursor gets a page of a list that is theirs to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fingerprint([u8; 12]);
+
+impl Fingerprint {
+    fn new(listing: Listing, page_size: usize, names: &[&str]) -> Self {
+        let mut hash = Sha256::new();
+        hash.update(listing.member());
+        hash.update((page_size as u64).to_be_bytes());
+        for name in names {
+            hash.update((name.len() as u64).to_be_bytes());
+            hash.update(name);
+        }
+        let mut short = [0; 12];
+        short.copy_from_slice(&hash.finalize()[..12]);
+        Self(short)
+    }
+
+    fn cursor(self, page: usize) -> String {
+        let mut bytes = self.0.to_vec();
+        bytes.extend((page as u64).to_be_bytes());
+        BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The first page has no cursor.
+    fn page(self, cursor: &str) -> Option<usize> {
+        let bytes = BASE64_URL_SAFE_NO_PAD.decode(cursor).ok()?;
+        let page = bytes.strip_prefix(&self.0)?.try_into().ok()?;
+        let page = usize::try_from(u64::from_be_bytes(page)).ok()?;
+        (page > 0).then_some(page)
+    }
 }
 
 struct Page<'a> {
-    catalogue: &'a Catalogue,
-    kind: Kind,
-    names: &'a [&'a str],
+    listing: Listing,
+    entries: &'a [Entry<'a>],
+    next: Option<String>,
     era: Era,
-    server: Option<&'a Implementation>,
+    stock: Stock<'a>,
 }
 
 impl Serialize for Page<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        match self.kind {
-            Kind::Tool => {
-                let tools = self
-                    .names
-                    .iter()
-                    .filter_map(|name| self.catalogue.tool(name));
-                map.serialize_entry(
-                    "tools",
-                    &tools.map(|tool| &tool.tool.model).collect::<Vec<_>>(),
-                )?;
-            }
-            Kind::Resource => {
-                let all = self
-                    .names
-                    .iter()
-                    .filter_map(|name| self.catalogue.resource(name));
-                map.serialize_entry("resources", &all.map(|one| &one.model).collect::<Vec<_>>())?;
-            }
-            Kind::Prompt => {
-                let all = self
-                    .names
-                    .iter()
-                    .filter_map(|name| self.catalogue.prompt(name));
-                map.serialize_entry("prompts", &all.map(|one| &one.model).collect::<Vec<_>>())?;
-            }
+        map.serialize_entry(self.listing.member(), self.entries)?;
+        if let Some(next) = &self.next {
+            map.serialize_entry("nextCursor", next)?;
         }
         if self.era == Era::Stateless {
+            // What a workflow lists is meant for those who may use it.
+            let scope = match self.stock.workflow {
+                None => "public",
+                Some(_) => "private",
+            };
             map.serialize_entry("resultType", "complete")?;
             map.serialize_entry("ttlMs", &TTL_MS)?;
-            map.serialize_entry("cacheScope", "public")?;
-        }
-        if let Some(server) = self.server {
-            map.serialize_entry("_meta", &json!({ SERVER_INFO: server }))?;
+            map.serialize_entry("cacheScope", scope)?;
+            map.serialize_entry("_meta", &json!({ SERVER_INFO: self.stock.server }))?;
         }
         map.end()
+    }
+}
+
+/// Leaves out what the era does not know: before 2026-07-28, results that are no objects.
+fn tell_what_is_known(entry: &mut Entry<'_>, era: Era) {
+    let Entry::Tool(tool) = entry else {
+        return;
+    };
+    let is_strange = |tool: &ToolModel| match &tool.output_schema {
+        Some(output) => !is_of_objects(output),
+        None => false,
+    };
+    if era == Era::Handshake && is_strange(tool) {
+        let mut known = ToolModel::clone(tool);
+        known.output_schema = None;
+        *tool = Cow::Owned(known);
     }
 }
 

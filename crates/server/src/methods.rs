@@ -2,13 +2,17 @@
 
 use crate::{
     call::Start,
+    catalogue::{Catalogue, CheckedTemplate, Listing},
     convert::{self, Answer, No},
-    handler::{self, Prepared},
+    handler::{self, Cache, Hints, Prepared},
+    http::modern::mismatch,
     instance::Instance,
+    lists::Stock,
     model::JsonObject,
     principal::Principal,
     round::{Retry, Round, Same},
     server::Inner,
+    uri,
 };
 use http::HeaderMap;
 use interlock_proto::{
@@ -16,7 +20,7 @@ use interlock_proto::{
     era::{Era, Method, Modern},
     refusal::shortened,
 };
-use interlock_workflow::Kind;
+use interlock_workflow::{Kind, Pass, Workflow};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -26,9 +30,9 @@ use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
 /// What a request leads to.
-pub(crate) enum Plan<'a> {
+pub(crate) enum Plan {
     /// A result that is there already.
-    Ready(Cow<'a, RawValue>),
+    Ready(Arc<RawValue>),
     /// An answer that had to be made.
     Answer(Answer),
     /// A handler has to run, with the answers that its client has brought.
@@ -52,19 +56,14 @@ pub(crate) struct Asked<'a> {
 
 impl Inner {
     /// Reads the parameters of a method that may be called, and says what it leads to.
-    pub(crate) fn plan<'a>(&'a self, asked: Asked<'_>) -> Result<Plan<'a>, Refusal> {
+    pub(crate) fn plan(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         match asked.method {
             Method::Ping => Ok(Plan::Ready(raw(&serde_json::json!({})))),
             Method::Discover => Ok(Plan::Ready(raw(&self.discover_result()))),
-            Method::ToolsList => self.list(asked, Kind::Tool),
-            Method::ResourcesList => self.list(asked, Kind::Resource),
-            Method::PromptsList => self.list(asked, Kind::Prompt),
-            Method::ResourcesTemplatesList => {
-                no_cursor(asked)?;
-                Ok(Plan::Ready(raw(
-                    &serde_json::json!({ "resourceTemplates": [] }),
-                )))
-            }
+            Method::ToolsList => self.list(asked, Listing::Tools),
+            Method::ResourcesList => self.list(asked, Listing::Resources),
+            Method::PromptsList => self.list(asked, Listing::Prompts),
+            Method::ResourcesTemplatesList => self.list(asked, Listing::Templates),
             Method::ToolsCall => self.call_tool(asked),
             Method::ResourcesRead => self.read_resource(asked),
             Method::PromptsGet => self.get_prompt(asked),
@@ -82,22 +81,29 @@ impl Inner {
         }
     }
 
-    fn list<'a>(&'a self, asked: Asked<'_>, kind: Kind) -> Result<Plan<'a>, Refusal> {
-        no_cursor(asked)?;
-        let workflow = self.workflow.as_ref();
+    fn list(&self, asked: Asked<'_>, listing: Listing) -> Result<Plan, Refusal> {
+        let cursor = cursor(asked)?;
+        let offering = self.offering();
+        let stock = Stock {
+            catalogue: &offering.catalogue,
+            workflow: self.workflow.as_ref(),
+            server: &self.info,
+        };
         let list = match asked.version.era() {
             Era::Handshake => {
-                let gate = workflow.zip(asked.instance.map(|instance| instance.position()));
-                self.lists.handshake(&self.catalogue, gate, kind)
+                let at = asked.instance.map(|instance| instance.position());
+                offering.lists.handshake(stock, at, listing)
             }
-            Era::Stateless => self
-                .lists
-                .stateless_tools(&self.catalogue, workflow, &self.info),
+            Era::Stateless => offering.lists.stateless(stock, listing),
         };
-        Ok(Plan::Ready(Cow::Borrowed(list)))
+        match list.page(cursor.as_deref()) {
+            Some(page) => Ok(Plan::Ready(Arc::clone(page))),
+            None => Err(Refusal::new(Code::InvalidParams)
+                .because("there is no page with this cursor; list again without one")),
+        }
     }
 
-    fn call_tool(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+    fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let call: Call<'_> = read(asked.method.name(), asked.params)?;
         let Call {
             name,
@@ -110,13 +116,19 @@ impl Inner {
             input_responses,
             request_state,
         };
-        let Some(tool) = self.catalogue.tool(&name) else {
+        let offering = self.offering();
+        let Some(tool) = offering.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
                 .because(format!("unknown tool: {}", shortened(&name))));
         };
+        if let Some(headers) = asked.headers {
+            tool.headers
+                .check(headers, arguments.as_ref())
+                .map_err(mismatch)?;
+        }
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
         let arguments = Value::Object(arguments.unwrap_or_default());
-        let limits = (tool.tool.timeout, None);
+        let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
         self.admitted(asked, Kind::Tool, &name, limits, round, || {
             let wrong = |mistakes: String| {
                 Refusal::new(Code::InvalidJsonSchema).because(format!(
@@ -132,7 +144,7 @@ impl Inner {
         })
     }
 
-    fn read_resource(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+    fn read_resource(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let asks: Read<'_> = read(asked.method.name(), asked.params)?;
         let Read {
             uri,
@@ -144,16 +156,76 @@ impl Inner {
             input_responses,
             request_state,
         };
-        let Some(resource) = self.catalogue.resource(&uri) else {
+        uri::check(&uri).map_err(|why| {
+            Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
+        })?;
+        let offering = self.offering();
+        let catalogue = &offering.catalogue;
+        let resource = catalogue.resource(&uri);
+        if resource.is_none() && catalogue.templates_for(&uri).next().is_none() {
             return Err(Refusal::resource_not_found(&uri, asked.version));
-        };
+        }
         let round = self.round(asked, &uri, None, retry)?;
         self.admitted(asked, Kind::Resource, &uri, (None, None), round, || {
-            Ok(resource.prepare())
+            let (handler, cache) = match resource {
+                Some(resource) => (resource.prepare(), resource.cache),
+                None => self.one_of_template(asked, catalogue, &uri)?,
+            };
+            let hints = self.cache_hints(asked.version, &uri, cache);
+            Ok(handler::hinted(handler, hints))
         })
     }
 
-    fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan<'_>, Refusal> {
+    /// Reads a URI by the first template that it fits. With a workflow, one that the gate let it
+    /// through for goes first: another one's handler may be none of its business.
+    fn one_of_template(
+        &self,
+        asked: Asked<'_>,
+        catalogue: &Catalogue,
+        uri: &str,
+    ) -> Result<(Prepared, Cache), Refusal> {
+        let meant = |(template, _): &(&Arc<CheckedTemplate>, JsonObject)| {
+            let name = template.pattern.as_str();
+            self.is_let_through_as(asked, uri, name)
+        };
+        let fitting = || catalogue.templates_for(uri);
+        let found = fitting().find(meant).or_else(|| fitting().next());
+        let (template, values) = found.ok_or_else(|| Refusal::new(Code::ResourceNotFound))?;
+        let template = &template.template;
+        let handler = template.prepare(uri, values).map_err(|why| {
+            Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
+        })?;
+        Ok((handler, template.cache))
+    }
+
+    /// Whether the gate takes a URI for that template's.
+    fn is_let_through_as(&self, asked: Asked<'_>, uri: &str, template: &str) -> bool {
+        let Some(workflow) = &self.workflow else {
+            return true;
+        };
+        let at = asked.instance.map(|instance| instance.position());
+        match at.map(|at| workflow.admit(at, Kind::Resource, uri)) {
+            Some(Ok(Pass::Bound(binding))) => binding.artifact().name == template,
+            Some(Ok(Pass::Always)) | None => {
+                let mut named = workflow.artifacts(Kind::Resource);
+                named.any(|name| name == template) && workflow.is_always(Kind::Resource, template)
+            }
+            Some(Err(_)) => false,
+        }
+    }
+
+    /// What a result of reading says about being kept. If it is part of a workflow it must not be
+    /// kept: a read that does not come here moves nothing.
+    fn cache_hints(&self, version: Version, uri: &str, cache: Cache) -> Hints {
+        let is_free = |workflow: &Workflow| workflow.is_always(Kind::Resource, uri);
+        match version.era() {
+            Era::Handshake => Hints::Absent,
+            Era::Stateless if self.workflow.as_ref().is_none_or(is_free) => Hints::Unless(cache),
+            Era::Stateless => Hints::Always(Cache::NONE),
+        }
+    }
+
+    fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let call: Call<'_> = read(asked.method.name(), asked.params)?;
         let Call {
             name,
@@ -166,7 +238,8 @@ impl Inner {
             input_responses,
             request_state,
         };
-        let Some(prompt) = self.catalogue.prompt(&name) else {
+        let offering = self.offering();
+        let Some(prompt) = offering.catalogue.prompt(&name) else {
             return Err(Refusal::new(Code::PromptNotFound)
                 .because(format!("unknown prompt: {}", shortened(&name))));
         };
@@ -187,7 +260,7 @@ impl Inner {
         (timeout, places): (Option<Duration>, Option<Arc<Semaphore>>),
         round: Round,
         prepare: impl FnOnce() -> Result<Prepared, Refusal>,
-    ) -> Result<Plan<'_>, Refusal> {
+    ) -> Result<Plan, Refusal> {
         let place = || {
             let workflow = self.workflow.as_ref()?;
             let instance = asked.instance?;
@@ -325,29 +398,23 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(
     })
 }
 
-/// Lists come whole, so we have never given out a cursor.
-fn no_cursor(asked: Asked<'_>) -> Result<(), Refusal> {
+/// Which page of a list is wanted; the first unless something is said.
+fn cursor(asked: Asked<'_>) -> Result<Option<Cow<'_, str>>, Refusal> {
     #[derive(Deserialize)]
-    struct List {
-        #[serde(default)]
-        cursor: Option<IgnoredAny>,
+    struct List<'a> {
+        #[serde(default, borrow)]
+        cursor: Option<Cow<'a, str>>,
         #[serde(default, rename = "_meta")]
         _meta: Meta,
     }
     if asked.params.is_none_or(|params| params.get() == "null") {
-        return Ok(());
+        return Ok(None);
     }
-    match read(asked.method.name(), asked.params)? {
-        List { cursor: None, .. } => Ok(()),
-        List {
-            cursor: Some(_), ..
-        } => Err(Refusal::new(Code::InvalidParams).because("there is no page with this cursor")),
-    }
+    read(asked.method.name(), asked.params).map(|List { cursor, .. }| cursor)
 }
 
-fn raw(value: &Value) -> Cow<'static, RawValue> {
-    let raw = serde_json::value::to_raw_value(value).expect("a value is JSON");
-    Cow::Owned(raw)
+fn raw(value: &Value) -> Arc<RawValue> {
+    Arc::from(serde_json::value::to_raw_value(value).expect("a value is JSON"))
 }
 
 fn object(value: Value) -> JsonObject {

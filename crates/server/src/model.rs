@@ -7,9 +7,10 @@
     reason = "2026-07-28 deprecates sampling and roots; until they are gone, they are served"
 )]
 pub use rmcp::model::{
-    CallToolResult, ClientCapabilities, ContentBlock, CreateMessageRequestParams,
-    CreateMessageResult, ElicitResult, ElicitationAction, GetPromptResult, Implementation,
-    JsonObject, MetaObject, Prompt as PromptModel, PromptArgument, PromptMessage,
-    ReadResourceResult, Resource as ResourceModel, ResourceContents, Role, Root, SamplingMessage,
-    Tool as ToolModel, ToolAnnotations,
+    Annotations, CacheScope, CallToolResult, ClientCapabilities, CompleteResult, CompletionInfo,
+    ContentBlock, CreateMessageRequestParams, CreateMessageResult, ElicitResult, ElicitationAction,
+    GetPromptResult, Icon, IconTheme, Implementation, JsonObject, MetaObject,
+    Prompt as PromptModel, PromptArgument, PromptMessage, ReadResourceResult,
+    Resource as ResourceModel, ResourceContents, ResourceTemplate as ResourceTemplateModel, Role,
+    Root, SamplingMessage, Tool as ToolModel, ToolAnnotations,
 };

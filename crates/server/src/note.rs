@@ -40,9 +40,6 @@ impl From<Kind> for Listed {
     }
 }
 
-/// Where a message says to which subscription it belongs.
-pub(crate) const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
-
 /// The `_meta` of a message that belongs to a subscription.
 #[derive(Serialize)]
 pub(crate) struct SubscriptionMeta<'a> {

@@ -1,4 +1,4 @@
-//! Arguments against their JSON Schema.
+//! Arguments and results against their JSON Schema.
 //!
 //! Nothing is ever fetched: a `$ref` that does not resolve inside the schema makes the schema
 //! invalid. Patterns run on an engine whose time is linear in the text. A schema that refers to
@@ -21,12 +21,36 @@ pub(crate) struct Schema {
 /// How many mistakes one answer names.
 const MOST: usize = 3;
 
+/// The dialects that are understood. One without a `$schema` is 2020-12.
+const DIALECTS: [&str; 5] = [
+    "json-schema.org/draft/2020-12/schema",
+    "json-schema.org/draft/2019-09/schema",
+    "json-schema.org/draft-07/schema",
+    "json-schema.org/draft-06/schema",
+    "json-schema.org/draft-04/schema",
+];
+
+/// Whether it describes objects and says so. Before 2026-07-28 nothing else could be structured.
+pub(crate) fn is_of_objects(schema: &JsonObject) -> bool {
+    schema.get("type").and_then(Value::as_str) == Some("object")
+}
+
 impl Schema {
-    /// Prepares a schema; one without a `$schema` is 2020-12.
-    pub(crate) fn new(schema: &JsonObject) -> Result<Self, String> {
-        if schema.get("type") != Some(&Value::from("object")) {
+    /// Prepares the schema of a tool's arguments.
+    pub(crate) fn of_arguments(schema: &JsonObject) -> Result<Self, String> {
+        if !is_of_objects(schema) {
             return Err("its `type` must be \"object\"".to_owned());
         }
+        Self::new(schema)
+    }
+
+    /// Prepares the schema of a tool's structured result.
+    pub(crate) fn of_result(schema: &JsonObject) -> Result<Self, String> {
+        Self::new(schema)
+    }
+
+    fn new(schema: &JsonObject) -> Result<Self, String> {
+        check_dialect(schema)?;
         jsonschema::options()
             .with_pattern_options(PatternOptions::regex())
             .build(&Value::Object(schema.clone()))
@@ -66,6 +90,27 @@ impl Schema {
             .collect();
         Err(mistakes.join("; "))
     }
+}
+
+fn check_dialect(schema: &JsonObject) -> Result<(), String> {
+    let Some(dialect) = schema.get("$schema") else {
+        return Ok(());
+    };
+    let known = dialect.as_str().is_some_and(|dialect| {
+        let name = dialect.strip_suffix('#').unwrap_or(dialect);
+        let name = name
+            .strip_prefix("https://")
+            .or_else(|| name.strip_prefix("http://"));
+        name.is_some_and(|name| DIALECTS.contains(&name))
+    });
+    if known {
+        return Ok(());
+    }
+    Err(format!(
+        "its dialect {} is not supported: `$schema` may be one of {}",
+        shortened(&dialect.to_string()),
+        DIALECTS.join(", ")
+    ))
 }
 
 /// How many combinations of alternatives are tried at most.
@@ -139,7 +184,7 @@ mod tests {
     use serde_json::json;
 
     fn schema(value: Value) -> Result<Schema, String> {
-        Schema::new(value.as_object().unwrap())
+        Schema::of_arguments(value.as_object().unwrap())
     }
 
     #[test]
@@ -177,7 +222,31 @@ mod tests {
         assert_eq!(draft7.check(&json!({"a": [1, "x"]})), Ok(()));
         assert!(draft7.check(&json!({"a": ["x"]})).is_err());
         let unknown = json!({"$schema": "http://127.0.0.1:9/mine", "type": "object"});
-        assert!(schema(unknown).is_err());
+        let why = schema(unknown).unwrap_err();
+        assert!(why.contains("\"http://127.0.0.1:9/mine\""), "{why}");
+        assert!(why.contains("draft/2020-12"), "{why}");
+        assert!(schema(json!({"$schema": 5, "type": "object"})).is_err());
+    }
+
+    #[test]
+    fn every_dialect_that_is_named_is_understood() {
+        for dialect in DIALECTS {
+            for (scheme, end) in [("http", ""), ("http", "#"), ("https", ""), ("https", "#")] {
+                let dialect = format!("{scheme}://{dialect}{end}");
+                let built = schema(json!({"$schema": dialect, "type": "object"}));
+                assert!(built.is_ok(), "{dialect}: {built:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_result_need_not_be_an_object() {
+        let of_result = |value: Value| Schema::of_result(value.as_object().unwrap());
+        let numbers = of_result(json!({"type": "array", "items": {"type": "integer"}})).unwrap();
+        assert_eq!(numbers.check(&json!([1, 2])), Ok(()));
+        assert!(numbers.check(&json!(["x"])).is_err());
+        assert_eq!(of_result(json!({})).unwrap().check(&json!(null)), Ok(()));
+        assert!(of_result(json!({"type": "array", "items": 5})).is_err());
     }
 
     /// Each level has two alternatives that both fit until the last one is reached.

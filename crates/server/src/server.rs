@@ -2,16 +2,17 @@
 
 use crate::{
     audience::Audience,
-    builder::{Bounds, Builder, Catalogue},
+    builder::{Bounds, Builder},
     clock::Clock,
     convert::No,
     driver,
     http::{self, options::HttpOptions},
     instance::{Books, Instance},
     lifespan::Lifespan,
-    lists::{Lists, SERVER_INFO},
+    lists::SERVER_INFO,
     model::Implementation,
     note::News,
+    offering::{Offering, Offerings},
     peer,
     seal::Sealer,
     transport::stdio,
@@ -58,13 +59,12 @@ use tokio::{
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub struct Server(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) info: Implementation,
     pub(crate) instructions: Option<String>,
-    pub(crate) catalogue: Catalogue,
-    pub(crate) lists: Lists,
+    pub(crate) offerings: Offerings,
     pub(crate) workflow: Option<Workflow>,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
@@ -231,7 +231,9 @@ impl Inner {
 
     /// Whether there is a resource of that URI, whoever may read it.
     pub(crate) fn has_resource(&self, uri: &str) -> bool {
-        self.catalogue.resource(uri).is_some()
+        let offering = self.offering();
+        let catalogue = &offering.catalogue;
+        catalogue.resource(uri).is_some() || catalogue.templates_for(uri).next().is_some()
     }
 
     /// Whether a client whose instance stands where it stands may read that resource.
@@ -295,9 +297,26 @@ impl Inner {
             .is_some_and(|workflow| workflow.settings().visibility == Visibility::Dynamic)
     }
 
+    /// What there is at the moment.
+    pub(crate) fn offering(&self) -> Arc<Offering> {
+        self.offerings.now()
+    }
+
+    /// What these kinds list is not what it was.
+    pub(crate) fn lists_changed(&self, kinds: &[Kind]) {
+        tracing::debug!(?kinds, server = self.info.name, "lists have changed");
+        for peer in self.audience.peers() {
+            peer.renegotiate();
+        }
+        for kind in kinds {
+            self.audience.tell(&News::List((*kind).into()));
+        }
+    }
+
     /// What the handshake era may use of this server.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
-        let has = |kind| self.catalogue.has_any(kind);
+        let offering = self.offering();
+        let has = |kind| offering.catalogue.has_any(kind);
         [
             (has(Kind::Tool), Capability::Tools),
             (has(Kind::Resource), Capability::Resources),
@@ -309,11 +328,9 @@ impl Inner {
         .collect()
     }
 
-    /// What stateless requests may use of this server: tools, as far as no workflow binds them.
+    /// What stateless requests may use of this server, as far as no workflow binds it.
     pub(crate) fn stateless_capabilities(&self) -> BTreeSet<Capability> {
-        let mut all = self.capabilities();
-        all.retain(|capability| matches!(capability, Capability::Tools | Capability::Logging));
-        all
+        self.capabilities()
     }
 
     /// The result of `initialize`.

@@ -39,7 +39,7 @@
 //! | `draft`, `builder`, `expression`, `file` | what somebody wrote |
 //! | `validate`, `problem`, `spot`, `catalogue`, `samples`, `nearest` | what is wrong with it |
 //! | `workflow`, `parts`, `assemble`, `intern`, `fingerprint`, `definition` | what is valid, in small numbers |
-//! | `gate`, `instance`, `record`, `guard`, `template` | admission and steps |
+//! | `gate`, `instance`, `record`, `guard`, `template`, `uri_template` | admission and steps |
 //! | `analysis`, `graph`, `paths`, `diagram`, `svg`, `xstate` | questions about the whole graph, and pictures of it |
 
 mod analysis;
@@ -96,5 +96,6 @@ pub use record::{Record, UnknownState};
 pub use spot::{Part, Spot};
 pub use svg::TooLarge;
 pub use template::Text;
+pub use uri_template::{TemplateError, UriTemplate};
 pub use workflow::{Visible, Workflow};
 pub use xstate::xstate;

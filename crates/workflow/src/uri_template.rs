@@ -1,11 +1,35 @@
-//! Which URIs fit a template such as `order://{id}`.
+//! URI templates such as `order://{id}`, read backwards: which URIs fit, and with what values.
 //!
-//! The forms of RFC 6570 that can be told apart in a URI are known: `{x}` is one piece of a path,
-//! `{+x}` anything, and `{?x,y}` or `{&x}` a query that may be missing. Whoever serves the
-//! resource extracts the values; here it only matters whether it is the one that is bound.
+//! A template of RFC 6570 says how a URI is made of values. Which values a URI was made of can
+//! often be told, but not always, so this is what is taken for what:
+//!
+//! | Expression | Stands for |
+//! |---|---|
+//! | `{x}` | one character or more, but none of `/`, `?` and `#` |
+//! | `{+x}` | one character or more; no `?` or `#` if a query or a fragment can follow |
+//! | `{#x}` | nothing, or `#` and anything |
+//! | `{.x}`, `{/x}` | nothing, or that character and what `{x}` stands for, or nothing after it |
+//! | `{;x}` | nothing, or `;x`, or `;x=` and a value |
+//! | `{?x,y}`, `{&x,y}` | nothing, or that character and a query: the values are found by their names, in any order, and other names say nothing |
+//!
+//! `{x,y}` is split at its commas, `{.x,y}` at its dots; what is too much belongs to the last, or
+//! to one that is exploded (`{x*}`, a list). `{x:3}` takes three characters at most. Where a URI
+//! can still be read in several ways, what comes first takes as much as it can. A name that comes
+//! twice must mean the same. Values are percent-decoded.
+//!
+//! The gate and whoever serves the resource ask the same code, so that they mean the same.
 
-/// Longer URIs fit no template.
-const LONGEST: usize = 2_048;
+mod fit;
+
+use serde_json::{Map, Value};
+use std::{fmt, str::FromStr};
+
+/// Longer templates are none.
+const LONGEST_TEMPLATE: usize = 2_048;
+/// Templates with more expressions are none.
+const MOST_PIECES: usize = 64;
+/// The longest prefix that `{x:1}` can ask for.
+const LONGEST_PREFIX: usize = 9_999;
 
 /// Whether it is a template and not the URI of one resource.
 pub(crate) fn is_template(name: &str) -> bool {
@@ -19,114 +43,366 @@ pub(crate) fn beginning(template: &str) -> &str {
         .map_or(template, |open| &template[..open])
 }
 
-/// Whether a URI fits a template. Takes time in proportion to the product of their lengths.
+/// Whether a URI fits a template. Nothing fits what is no template.
 pub(crate) fn matches(template: &str, uri: &str) -> bool {
-    if uri.len() > LONGEST || template.len() > LONGEST || !uri.starts_with(beginning(template)) {
+    if !is_template(template) {
+        return template == uri;
+    }
+    // What is no ASCII may stand in the URI in another form.
+    let beginning = beginning(template);
+    if beginning.is_ascii() && !uri.starts_with(beginning) {
         return false;
     }
-    let uri = uri.as_bytes();
-    // By place in the URI: the pieces so far can end there.
-    let mut ends = vec![false; uri.len() + 1];
-    ends[0] = true;
-    for piece in pieces(template) {
-        ends = match piece {
-            Piece::Literal(text) => after_literal(&ends, uri, text.as_bytes()),
-            Piece::Segment => after_some(&ends, uri, |byte| !matches!(byte, b'/' | b'?' | b'#')),
-            Piece::Anything => after_some(&ends, uri, |_| true),
-            Piece::Query => after_query(ends, uri),
-        };
-    }
-    ends.last() == Some(&true)
+    UriTemplate::parse(template).is_ok_and(|template| template.matches(uri))
 }
 
-enum Piece<'t> {
-    Literal(&'t str),
-    Segment,
-    Anything,
+/// A URI template, ready to be compared with URIs.
+///
+/// ```
+/// use interlock_workflow::UriTemplate;
+/// use serde_json::json;
+///
+/// let orders = UriTemplate::parse("shop://{region}/orders/{id}{?lines}")?;
+/// let values = orders.values("shop://eu/orders/A%2F1?lines=5").unwrap();
+/// assert_eq!(values["region"], "eu");
+/// assert_eq!(values["id"], "A/1");
+/// assert_eq!(values["lines"], "5");
+/// assert!(orders.matches("shop://eu/orders/A1"));
+/// assert!(!orders.matches("shop://eu/orders"));
+/// # Ok::<(), interlock_workflow::TemplateError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UriTemplate {
+    text: String,
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    /// As it is written, and with what no URI may hold percent-encoded, if that differs.
+    Literal {
+        raw: String,
+        encoded: Option<String>,
+    },
+    Run(Run),
+}
+
+/// A part of a URI that variables stand for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    operator: Operator,
+    /// What it begins with.
+    first: String,
+    /// One at least.
+    variables: Vec<Variable>,
+    /// Whether an expression for a query comes after it.
+    before_query: bool,
+    /// Whether an expression for a fragment comes after it.
+    before_fragment: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operator {
+    Simple,
+    Reserved,
+    Fragment,
+    Label,
+    Path,
+    Parameter,
     Query,
+    Continuation,
 }
 
-fn pieces(template: &str) -> impl Iterator<Item = Piece<'_>> {
-    let mut rest = template;
-    std::iter::from_fn(move || {
-        if rest.is_empty() {
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Variable {
+    name: String,
+    /// It is a list.
+    explode: bool,
+    /// How many characters of it there are at most.
+    prefix: Option<usize>,
+}
+
+/// Why a text is no URI template. Places are counted in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TemplateError {
+    /// A brace is never closed.
+    #[error("the brace at {at} is never closed")]
+    Unclosed {
+        /// Where it is.
+        at: usize,
+    },
+    /// A brace closes nothing.
+    #[error("the brace at {at} closes nothing")]
+    Stray {
+        /// Where it is.
+        at: usize,
+    },
+    /// An operator that nobody has given a meaning.
+    #[error("the operator `{operator}` at {at} means nothing")]
+    Operator {
+        /// Where it is.
+        at: usize,
+        /// Which one.
+        operator: char,
+    },
+    /// What stands between braces is not the name of a variable.
+    #[error(
+        "`{name}` at {at} is no name of a variable: letters, digits, `_`, `-` and `.` are allowed"
+    )]
+    Name {
+        /// Where it is.
+        at: usize,
+        /// What stands there.
+        name: String,
+    },
+    /// A variable is asked for in a way that there is not.
+    #[error(
+        "`{modifier}` at {at} says nothing: after a name comes `*`, or `:` and a number up to 9999"
+    )]
+    Modifier {
+        /// Where it is.
+        at: usize,
+        /// What stands there.
+        modifier: String,
+    },
+    /// No URI holds this.
+    #[error("{character:?} at {at} cannot be part of a URI")]
+    Character {
+        /// Where it is.
+        at: usize,
+        /// What it is.
+        character: char,
+    },
+    /// It is too long.
+    #[error("it has more than {LONGEST_TEMPLATE} bytes or {MOST_PIECES} parts")]
+    TooLarge,
+}
+
+impl UriTemplate {
+    /// Longer URIs fit no template.
+    pub const LONGEST_URI: usize = 8 * 1024;
+
+    /// Reads a template.
+    pub fn parse(text: &str) -> Result<Self, TemplateError> {
+        if text.len() > LONGEST_TEMPLATE {
+            return Err(TemplateError::TooLarge);
+        }
+        let mut pieces = Vec::new();
+        let mut at = 0;
+        while at < text.len() {
+            let rest = &text[at..];
+            if let Some(inside) = rest.strip_prefix('{') {
+                let close = inside.find('}').ok_or(TemplateError::Unclosed { at })?;
+                expression(&inside[..close], at + 1, &mut pieces)?;
+                at += close + 2;
+            } else {
+                let end = rest.find('{').unwrap_or(rest.len());
+                pieces.push(literal(&rest[..end], at)?);
+                at += end;
+            }
+        }
+        if pieces.len() > MOST_PIECES {
+            return Err(TemplateError::TooLarge);
+        }
+        look_ahead(&mut pieces);
+        Ok(Self {
+            text: text.to_owned(),
+            pieces,
+        })
+    }
+
+    /// As it was written.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The names of its variables, each once, in the order in which they come.
+    pub fn variables(&self) -> Vec<&str> {
+        let mut names = Vec::new();
+        for variable in self.runs().flat_map(|run| &run.variables) {
+            if !names.contains(&&*variable.name) {
+                names.push(&variable.name);
+            }
+        }
+        names
+    }
+
+    /// Whether a URI fits.
+    pub fn matches(&self, uri: &str) -> bool {
+        self.values(uri).is_some()
+    }
+
+    /// What a URI that fits was made of: strings, and lists of strings for what is exploded. A
+    /// variable for which nothing stands in the URI is left out.
+    ///
+    /// It takes time in proportion to the length of the URI times the number of expressions.
+    pub fn values(&self, uri: &str) -> Option<Map<String, Value>> {
+        if uri.len() > Self::LONGEST_URI {
             return None;
         }
-        let open = rest.find('{').unwrap_or(rest.len());
-        if open > 0 {
-            let (text, left) = rest.split_at(open);
-            rest = left;
-            return Some(Piece::Literal(text));
-        }
-        let Some(close) = rest.find('}') else {
-            return Some(Piece::Literal(std::mem::take(&mut rest)));
-        };
-        let name = &rest[1..close];
-        rest = &rest[close + 1..];
-        Some(match name.as_bytes().first() {
-            Some(b'?' | b'&') => Piece::Query,
-            Some(b'+' | b'#' | b'/') => Piece::Anything,
-            Some(_) | None => Piece::Segment,
+        fit::values(&self.pieces, uri)
+    }
+
+    fn runs(&self) -> impl Iterator<Item = &Run> {
+        self.pieces.iter().filter_map(|piece| match piece {
+            Piece::Run(run) => Some(run),
+            Piece::Literal { .. } => None,
         })
+    }
+}
+
+impl fmt::Display for UriTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl FromStr for UriTemplate {
+    type Err = TemplateError;
+
+    fn from_str(text: &str) -> Result<Self, TemplateError> {
+        Self::parse(text)
+    }
+}
+
+/// Text that is there as it is.
+fn literal(text: &str, at: usize) -> Result<Piece, TemplateError> {
+    let mut encoded = String::with_capacity(text.len());
+    for (offset, character) in text.char_indices() {
+        let at = at + offset;
+        match character {
+            '}' => return Err(TemplateError::Stray { at }),
+            '%' if !is_triplet(&text.as_bytes()[offset..]) => {
+                return Err(TemplateError::Character { at, character });
+            }
+            '"' | '<' | '>' | '\\' | '^' | '`' | '|' => {
+                return Err(TemplateError::Character { at, character });
+            }
+            _ if character.is_control() || character.is_whitespace() => {
+                return Err(TemplateError::Character { at, character });
+            }
+            _ if character.is_ascii() => encoded.push(character),
+            _ => {
+                let mut buffer = [0; 4];
+                for byte in character.encode_utf8(&mut buffer).bytes() {
+                    encoded.push_str(&format!("%{byte:02X}"));
+                }
+            }
+        }
+    }
+    Ok(Piece::Literal {
+        raw: text.to_owned(),
+        encoded: (encoded != text).then_some(encoded),
     })
 }
 
-fn after_literal(ends: &[bool], uri: &[u8], text: &[u8]) -> Vec<bool> {
-    let mut next = vec![false; ends.len()];
-    for at in (0..ends.len()).filter(|at| ends[*at]) {
-        if uri[at..].starts_with(text) {
-            next[at + text.len()] = true;
+/// What stands between two braces.
+fn expression(text: &str, at: usize, pieces: &mut Vec<Piece>) -> Result<(), TemplateError> {
+    let (operator, names) = match text.chars().next() {
+        Some('+') => (Operator::Reserved, &text[1..]),
+        Some('#') => (Operator::Fragment, &text[1..]),
+        Some('.') => (Operator::Label, &text[1..]),
+        Some('/') => (Operator::Path, &text[1..]),
+        Some(';') => (Operator::Parameter, &text[1..]),
+        Some('?') => (Operator::Query, &text[1..]),
+        Some('&') => (Operator::Continuation, &text[1..]),
+        Some(operator @ ('=' | ',' | '!' | '@' | '|')) => {
+            return Err(TemplateError::Operator { at, operator });
+        }
+        Some(_) | None => (Operator::Simple, text),
+    };
+    let mut at = at + text.len() - names.len();
+    let mut variables = Vec::new();
+    for name in names.split(',') {
+        variables.push(variable(name, at)?);
+        at += name.len() + 1;
+    }
+    let run = |first: String, variables| {
+        Piece::Run(Run {
+            operator,
+            first,
+            variables,
+            before_query: false,
+            before_fragment: false,
+        })
+    };
+    match operator {
+        Operator::Simple | Operator::Reserved => pieces.push(run(String::new(), variables)),
+        Operator::Fragment => pieces.push(run("#".to_owned(), variables)),
+        Operator::Label => pieces.push(run(".".to_owned(), variables)),
+        Operator::Query => pieces.push(run("?".to_owned(), variables)),
+        Operator::Continuation => pieces.push(run("&".to_owned(), variables)),
+        // Each of these has a beginning of its own.
+        Operator::Path => {
+            pieces.extend(
+                variables
+                    .into_iter()
+                    .map(|one| run("/".to_owned(), vec![one])),
+            );
+        }
+        Operator::Parameter => pieces.extend(
+            variables
+                .into_iter()
+                .map(|one| run(format!(";{}", one.name), vec![one])),
+        ),
+    }
+    Ok(())
+}
+
+fn variable(text: &str, at: usize) -> Result<Variable, TemplateError> {
+    let end = text.find(['*', ':']).unwrap_or(text.len());
+    let (name, modifier) = text.split_at(end);
+    if !is_name(name) {
+        let name = name.to_owned();
+        return Err(TemplateError::Name { at, name });
+    }
+    let prefix = modifier.strip_prefix(':').and_then(length);
+    if !matches!(modifier, "" | "*") && prefix.is_none() {
+        return Err(TemplateError::Modifier {
+            at: at + end,
+            modifier: modifier.to_owned(),
+        });
+    }
+    Ok(Variable {
+        name: name.to_owned(),
+        explode: modifier == "*",
+        prefix,
+    })
+}
+
+/// `varname` of RFC 6570, and `-`, which many write.
+fn is_name(name: &str) -> bool {
+    let allowed = |(at, byte): (usize, u8)| match byte {
+        b'%' => is_triplet(&name.as_bytes()[at..]),
+        _ => byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.'),
+    };
+    let parts_are_there = name.split('.').all(|part| !part.is_empty());
+    parts_are_there && name.bytes().enumerate().all(allowed)
+}
+
+fn length(digits: &str) -> Option<usize> {
+    let plain = !digits.starts_with('0') && digits.bytes().all(|byte| byte.is_ascii_digit());
+    let length = digits.parse().ok().filter(|_| plain)?;
+    (length <= LONGEST_PREFIX).then_some(length)
+}
+
+/// A percent sign and two hexadecimal digits.
+fn is_triplet(bytes: &[u8]) -> bool {
+    matches!(bytes, [b'%', high, low, ..] if high.is_ascii_hexdigit() && low.is_ascii_hexdigit())
+}
+
+/// Tells every run what can come after it.
+fn look_ahead(pieces: &mut [Piece]) {
+    let (mut query, mut fragment) = (false, false);
+    for piece in pieces.iter_mut().rev() {
+        if let Piece::Run(run) = piece {
+            (run.before_query, run.before_fragment) = (query, fragment);
+            query |= run.operator == Operator::Query;
+            fragment |= run.operator == Operator::Fragment;
         }
     }
-    next
-}
-
-/// One byte or more, all of them of a kind.
-fn after_some(ends: &[bool], uri: &[u8], fits: impl Fn(u8) -> bool) -> Vec<bool> {
-    let mut next = vec![false; ends.len()];
-    let mut inside = false;
-    for (at, &byte) in uri.iter().enumerate() {
-        inside = (inside || ends[at]) && fits(byte);
-        next[at + 1] = inside;
-    }
-    next
-}
-
-/// Nothing, or a question mark or ampersand and the rest.
-fn after_query(mut ends: Vec<bool>, uri: &[u8]) -> Vec<bool> {
-    let starts = |at: usize| matches!(uri.get(at), Some(b'?' | b'&'));
-    if (0..uri.len()).any(|at| ends[at] && starts(at))
-        && let Some(last) = ends.last_mut()
-    {
-        *last = true;
-    }
-    ends
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_uri_fits_its_template() {
-        for (template, uri, fits) in [
-            ("order://{id}", "order://17", true),
-            ("order://{id}", "order://", false),
-            ("order://{id}", "order://17/items", false),
-            ("order://{id}/items", "order://17/items", true),
-            ("order://{id}/items/{n}", "order://a/items/b", true),
-            ("file:///{+path}", "file:///a/b/c.txt", true),
-            ("file:///{+path}.txt", "file:///a/b/c.txt", true),
-            ("file:///{+path}.md", "file:///a/b/c.txt", false),
-            ("search://all{?q,n}", "search://all", true),
-            ("search://all{?q,n}", "search://all?q=x", true),
-            ("search://all{?q,n}", "search://allx", false),
-            ("a://{x}-{y}", "a://1-2-3", true),
-            ("a://{x}{", "a://1{", true),
-            ("note://rules", "note://rules", true),
-        ] {
-            assert_eq!(matches(template, uri), fits, "{template} {uri}");
-        }
-        assert!(!matches("a:{+x}", &format!("a:{}", "x".repeat(LONGEST))));
-    }
-}
+mod tests;

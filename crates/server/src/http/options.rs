@@ -8,11 +8,11 @@ use std::{fmt, sync::Arc, time::Duration};
 /// How a server is served over HTTP. What is not said is safe for a server on this machine.
 ///
 /// ```
-/// use interlock::{BearerTokens, HttpOptions};
+/// use interlock::{AllowedHosts, BearerTokens, HttpOptions};
 ///
 /// let options = HttpOptions::default()
 ///     .authenticator(BearerTokens::new().token("a-long-secret", "alice"))
-///     .allow_host("mcp.example.com");
+///     .hosts(AllowedHosts::new().allow_host("mcp.example.com"));
 /// # let _ = options;
 /// ```
 #[derive(Clone)]
@@ -72,28 +72,10 @@ impl HttpOptions {
         self
     }
 
-    /// A name by which the server may be addressed, besides those of this machine.
-    pub fn allow_host(mut self, host: impl AsRef<str>) -> Self {
-        self.hosts = self.hosts.allow_host(host.as_ref().to_owned());
-        self
-    }
-
-    /// A web origin whose pages may use the server, besides those of this machine.
-    pub fn allow_origin(mut self, origin: impl AsRef<str>) -> Self {
-        self.hosts = self.hosts.allow_origin(origin.as_ref().to_owned());
-        self
-    }
-
-    /// Lets the server be addressed by any name: for servers behind a proxy that checks it.
-    pub fn allow_any_host(mut self) -> Self {
-        self.hosts = self.hosts.allow_any_host();
-        self
-    }
-
-    /// Lets pages of any web origin use the server. With this and without an authenticator, any
-    /// page that a person on this machine looks at can use it.
-    pub fn allow_any_origin(mut self) -> Self {
-        self.hosts = self.hosts.allow_any_origin();
+    /// By which names the server may be addressed, and pages of which web origins may use it; only
+    /// those of this machine unless said otherwise.
+    pub fn hosts(mut self, hosts: AllowedHosts) -> Self {
+        self.hosts = hosts;
         self
     }
 

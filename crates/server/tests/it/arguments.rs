@@ -246,7 +246,7 @@ async fn a_result_that_breaks_its_output_schema_is_an_error() {
 #[test]
 fn an_output_schema_that_cannot_be_used_is_found_when_the_server_is_built() {
     let work = Tool::new("work", |_: NoArguments, _: Context| async {});
-    let work = work.output_schema(schema(json!({"type": "array"})));
+    let work = work.output_schema(schema(json!({"type": "array", "items": 5})));
     let errors = desk(work).build().unwrap_err().to_string();
     assert!(errors.contains("output schema of tool `work`"), "{errors}");
 }

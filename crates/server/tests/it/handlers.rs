@@ -144,7 +144,12 @@ async fn a_panicking_resource_or_prompt_is_an_internal_error_and_takes_the_error
         .build()
         .unwrap();
     let server = Server::builder("s", "0")
-        .resource(Resource::new("r://x", |_| async { panic!("resource") }))
+        .resource(Resource::new("r://x", |_| async {
+            if true {
+                panic!("resource");
+            }
+            ""
+        }))
         .prompt(Prompt::new("p", |_, _| async { panic!("prompt") }))
         .tool(tool("back"))
         .tool(tool("nowhere"))
@@ -168,7 +173,7 @@ async fn a_panicking_resource_or_prompt_is_an_internal_error_and_takes_the_error
 async fn a_failing_resource_or_prompt_is_an_internal_error_that_says_why() {
     let server = Server::builder("s", "0")
         .resource(Resource::new("r://x", |_| async {
-            Err(Failure::new("no disk"))
+            Err::<&str, _>(Failure::new("no disk"))
         }))
         .prompt(Prompt::new("p", |_, _| async {
             Err(Failure::new("no words"))
@@ -349,7 +354,7 @@ async fn resources_and_prompts_have_the_deadline_of_all() {
         .tool_timeout(SECOND)
         .resource(Resource::new("r://x", move |_| {
             on_start.send(()).unwrap();
-            std::future::pending()
+            std::future::pending::<&str>()
         }))
         .prompt(Prompt::new("p", move |_, _| {
             on_start_too.send(()).unwrap();

@@ -295,7 +295,12 @@ async fn methods_of_the_handshake_do_not_exist() {
             let answer = client.request(method.name(), params).await;
             let served = matches!(
                 method,
-                Method::Discover | Method::ToolsList | Method::ToolsCall
+                Method::Discover
+                    | Method::ToolsList
+                    | Method::ToolsCall
+                    | Method::ResourcesList
+                    | Method::ResourcesTemplatesList
+                    | Method::ResourcesRead
             );
             if served {
                 assert_eq!(answer["result"]["resultType"], "complete", "{answer}");

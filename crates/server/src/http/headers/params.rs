@@ -30,11 +30,6 @@ impl ParamHeaders {
         Ok(Self(found.iter().map(Param::new).collect()))
     }
 
-    /// Whether nothing is mirrored.
-    pub(crate) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Whether the headers say what the arguments say.
     pub(crate) fn check(
         &self,
@@ -195,7 +190,7 @@ mod tests {
             json!({"properties": ["not", "an", "object"], "anyOf": 7}),
         ] {
             let none = read(schema).unwrap();
-            assert!(none.is_empty());
+            assert!(none.0.is_empty());
             let unknown = headers(&[("mcp-param-other", "x")]);
             assert_eq!(none.check(&unknown, None), Ok(()));
         }
@@ -210,7 +205,7 @@ mod tests {
             }},
         }}))
         .unwrap();
-        assert!(!found.is_empty());
+        assert!(!found.0.is_empty());
         let arguments = object(json!({"region": "eu", "options": {"limit": 5}, "Limit": 6}));
         let check = |pairs| found.check(&headers(pairs), Some(&arguments));
         assert_eq!(

@@ -1,0 +1,66 @@
+//! Tools, resources and prompts: what a developer writes.
+
+mod parameters;
+mod prompt;
+mod reply;
+mod resource;
+mod template;
+mod tool;
+
+pub use prompt::Prompt;
+pub use reply::{IntoToolResult, Json, ToolResult};
+pub use resource::{Blob, IntoResource, Resource};
+pub use template::ResourceTemplate;
+pub use tool::{NoArguments, Tool};
+
+pub(crate) use reply::Reply;
+pub(crate) use resource::{Cache, Hints, hinted};
+pub(crate) use tool::checked;
+
+use crate::{context::Context, failure::Failure, model::JsonObject};
+use futures_util::future::BoxFuture;
+use interlock_proto::refusal::shortened;
+use schemars::{JsonSchema, generate::SchemaSettings};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::sync::Arc;
+
+/// A handler at work.
+pub(crate) type Work = BoxFuture<'static, Result<Reply, Failure>>;
+
+/// A handler that has its arguments and waits for its turn.
+pub(crate) type Prepared = Box<dyn FnOnce(Context) -> Work + Send>;
+
+/// Reads the arguments, or says what is wrong with them.
+type Prepare = Arc<dyn Fn(JsonObject) -> Result<Prepared, String> + Send + Sync>;
+
+/// A schema can admit what the type does not: `1.0` is an integer there.
+fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, String> {
+    serde_json::from_value(Value::Object(arguments)).map_err(|error| shortened(&error.to_string()))
+}
+
+/// What is written of a type, or read into it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Direction {
+    In,
+    Out,
+}
+
+/// The schema of what is read into a type.
+pub(crate) fn input_schema_of<T: JsonSchema>() -> JsonObject {
+    schema_of::<T>(Direction::In)
+}
+
+fn schema_of<T: JsonSchema>(direction: Direction) -> JsonObject {
+    let mut settings = match direction {
+        Direction::In => SchemaSettings::draft2020_12().for_deserialize(),
+        Direction::Out => SchemaSettings::draft2020_12().for_serialize(),
+    };
+    settings.meta_schema = None;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    // The name of a Rust type says nothing to a model.
+    schema.remove("title");
+    // `true` is a schema, too, and means what an empty one does. Neither describes a tool's
+    // arguments, and both are refused as such when the server is built.
+    schema.as_object().cloned().unwrap_or_default()
+}

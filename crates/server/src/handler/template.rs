@@ -1,0 +1,179 @@
+//! Resource templates.
+
+use super::{
+    Prepared,
+    parameters::read_texts,
+    resource::{Cache, IntoResource, reading},
+};
+use crate::{
+    context::Context,
+    model::{Annotations, CacheScope, Icon, JsonObject, MetaObject, ResourceTemplateModel},
+};
+use serde::de::DeserializeOwned;
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+/// Reads the values, or says what is wrong with them.
+type Reader = Arc<dyn Fn(Asked, JsonObject) -> Result<Prepared, String> + Send + Sync>;
+
+/// Which of a template's resources is wanted.
+struct Asked {
+    uri: String,
+    mime_type: Option<String>,
+}
+
+/// Resources whose URIs fit a template, and the code behind them.
+///
+/// The template is one of [RFC 6570], and the values of its variables are read into whatever the
+/// handler takes: texts, numbers, truth values, and lists of them for variables that are exploded
+/// (`{tags*}`). A variable that need not be there, such as one of a query, is an `Option`.
+///
+/// ```
+/// use interlock::{Context, ResourceTemplate};
+///
+/// #[derive(serde::Deserialize)]
+/// struct Order { region: String, id: u64, lines: Option<u32> }
+///
+/// let orders = ResourceTemplate::new(
+///     "shop://{region}/orders/{id}{?lines}",
+///     |order: Order, _: Context| async move {
+///         format!("order {} of {}", order.id, order.region)
+///     },
+/// )
+/// .name("orders")
+/// .mime_type("text/plain");
+/// ```
+///
+/// If a URI fits several templates, the one that was added first is read; a
+/// [`Resource`](crate::Resource) of that very URI goes before them all.
+///
+/// Values are percent-decoded, so one can hold `/` or `..` even where the URI cannot: a handler
+/// that opens files must look at what it opens.
+///
+/// [RFC 6570]: https://www.rfc-editor.org/rfc/rfc6570
+#[derive(Clone)]
+pub struct ResourceTemplate {
+    pub(crate) model: ResourceTemplateModel,
+    pub(crate) cache: Cache,
+    reader: Reader,
+}
+
+impl ResourceTemplate {
+    /// A template and what reads the resources that fit it.
+    pub fn new<P, F, Fut, R>(uri_template: impl Into<String>, handler: F) -> Self
+    where
+        P: DeserializeOwned + Send + 'static,
+        F: Fn(P, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoResource,
+    {
+        let handler = Arc::new(handler);
+        Self::prepared(uri_template, move |asked, values| {
+            let parameters = read_texts(values)?;
+            let handler = Arc::clone(&handler);
+            let work = move |context| handler(parameters, context);
+            Ok(reading(asked.uri, asked.mime_type, work))
+        })
+    }
+
+    /// A template whose values arrive unread: texts by name, and lists of texts for variables that
+    /// are exploded.
+    pub fn raw<F, Fut, R>(uri_template: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoResource,
+    {
+        let handler = Arc::new(handler);
+        Self::prepared(uri_template, move |asked, values| {
+            let handler = Arc::clone(&handler);
+            let work = move |context| handler(values, context);
+            Ok(reading(asked.uri, asked.mime_type, work))
+        })
+    }
+
+    fn prepared(
+        uri_template: impl Into<String>,
+        reader: impl Fn(Asked, JsonObject) -> Result<Prepared, String> + Send + Sync + 'static,
+    ) -> Self {
+        let uri_template = uri_template.into();
+        Self {
+            model: ResourceTemplateModel::new(uri_template.clone(), uri_template),
+            cache: Cache::NONE,
+            reader: Arc::new(reader),
+        }
+    }
+
+    /// What it is called; its template unless said otherwise.
+    #[must_use]
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.model.name = name.into();
+        self
+    }
+
+    /// What it is called, for people.
+    #[must_use]
+    pub fn title(mut self, text: impl Into<String>) -> Self {
+        self.model.title = Some(text.into());
+        self
+    }
+
+    /// What its resources hold.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<String>) -> Self {
+        self.model.description = Some(text.into());
+        self
+    }
+
+    /// The media type of all its resources.
+    #[must_use]
+    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
+        self.model.mime_type = Some(mime_type.into());
+        self
+    }
+
+    /// Pictures of it, for people.
+    #[must_use]
+    pub fn icons(mut self, icons: Vec<Icon>) -> Self {
+        self.model.icons = Some(icons);
+        self
+    }
+
+    /// Who its resources are for, how important they are, and when they changed.
+    #[must_use]
+    pub fn annotations(mut self, annotations: Annotations) -> Self {
+        self.model.annotations = Some(annotations);
+        self
+    }
+
+    /// What else clients are told about it.
+    #[must_use]
+    pub fn meta(mut self, meta: MetaObject) -> Self {
+        self.model.meta = Some(meta);
+        self
+    }
+
+    /// How long clients of 2026-07-28 may keep what they have read, and whom they may show it, as
+    /// for a [resource](crate::Resource::cache).
+    #[must_use]
+    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
+        self.cache = Cache::new(ttl, scope);
+        self
+    }
+
+    /// Takes the values that a URI is made of, or says what is wrong with them.
+    pub(crate) fn prepare(&self, uri: &str, values: JsonObject) -> Result<Prepared, String> {
+        let asked = Asked {
+            uri: uri.to_owned(),
+            mime_type: self.model.mime_type.clone(),
+        };
+        (self.reader)(asked, values)
+    }
+}
+
+impl fmt::Debug for ResourceTemplate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ResourceTemplate")
+            .field(&self.model.uri_template)
+            .finish()
+    }
+}

@@ -1,0 +1,302 @@
+//! Tools.
+
+use super::{Direction, IntoToolResult, Prepare, Prepared, Reply, read, schema_of};
+use crate::{
+    context::Context,
+    failure::Failure,
+    model::{Icon, JsonObject, MetaObject, ToolAnnotations, ToolModel},
+    schema::Schema as Checked,
+};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{borrow::Cow, fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
+use tokio::sync::Semaphore;
+
+/// For tools that take no arguments.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct NoArguments {}
+
+impl JsonSchema for NoArguments {
+    fn schema_name() -> Cow<'static, str> {
+        "NoArguments".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        schemars::json_schema!({ "type": "object", "properties": {} })
+    }
+}
+
+/// A tool and the code behind it.
+///
+/// ```
+/// use interlock::{Context, Failure, Tool, schemars};
+///
+/// #[derive(serde::Deserialize, schemars::JsonSchema)]
+/// struct Divide { a: f64, b: f64 }
+///
+/// let tool = Tool::new("divide", |args: Divide, _: Context| async move {
+///     if args.b == 0.0 {
+///         return Err(Failure::new("division by zero"));
+///     }
+///     Ok((args.a / args.b).to_string())
+/// })
+/// .description("Divides a by b")
+/// .title("Division");
+/// ```
+///
+/// What it returns can be described as well. A result is then checked before it goes out, since
+/// clients check it, too.
+///
+/// ```
+/// use interlock::{Context, Json, NoArguments, Tool, schemars};
+///
+/// #[derive(serde::Serialize, schemars::JsonSchema)]
+/// struct Weather { celsius: f64 }
+///
+/// let tool = Tool::new("weather", |_: NoArguments, _: Context| async {
+///     Json(Weather { celsius: 21.5 })
+/// })
+/// .output::<Weather>();
+/// ```
+#[derive(Clone)]
+pub struct Tool {
+    pub(crate) model: ToolModel,
+    pub(crate) timeout: Option<Duration>,
+    /// A call takes a permit of it and keeps that while it runs.
+    #[allow(dead_code, reason = "whoever runs calls takes the permits")]
+    pub(crate) concurrency: Option<Arc<Semaphore>>,
+    prepare: Prepare,
+}
+
+impl Tool {
+    /// A tool by its name and its handler, which must not block its thread.
+    pub fn new<A, F, Fut, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Fn(A, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult,
+    {
+        let handler = Arc::new(handler);
+        Self::prepared(name, schema_of::<A>(Direction::In), move |arguments| {
+            let arguments = read(arguments)?;
+            let handler = Arc::clone(&handler);
+            Ok(tool_work(move |context| handler(arguments, context)))
+        })
+    }
+
+    /// A tool whose handler blocks its thread: it runs off the loop, on a thread of its own.
+    ///
+    /// No thread can be ended from outside, so past its deadline such a handler goes on unheard.
+    /// One that takes long should look at [`Context::is_cancelled`] now and then: it is also true
+    /// once the deadline has passed.
+    pub fn blocking<A, F, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send + 'static,
+        F: Fn(A, Context) -> R + Send + Sync + 'static,
+        R: IntoToolResult,
+    {
+        let handler = Arc::new(handler);
+        Self::prepared(name, schema_of::<A>(Direction::In), move |arguments| {
+            let arguments = read(arguments)?;
+            let handler = Arc::clone(&handler);
+            Ok(tool_work(move |context| async move {
+                let run = move || handler(arguments, context).into_tool_result();
+                let mut thread = AbortOnDrop(tokio::task::spawn_blocking(run));
+                match (&mut thread.0).await {
+                    Ok(result) => result,
+                    Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
+                }
+            }))
+        })
+    }
+
+    /// A tool whose arguments are described by a JSON Schema and arrive unread.
+    pub fn raw<F, Fut, R>(
+        name: impl Into<Cow<'static, str>>,
+        input_schema: JsonObject,
+        handler: F,
+    ) -> Self
+    where
+        F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoToolResult,
+    {
+        let handler = Arc::new(handler);
+        Self::prepared(name, input_schema, move |arguments| {
+            let handler = Arc::clone(&handler);
+            Ok(tool_work(move |context| handler(arguments, context)))
+        })
+    }
+
+    fn prepared(
+        name: impl Into<Cow<'static, str>>,
+        input_schema: JsonObject,
+        prepare: impl Fn(JsonObject) -> Result<Prepared, String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            model: ToolModel::new_with_raw(name, None, Arc::new(input_schema)),
+            timeout: None,
+            concurrency: None,
+            prepare: Arc::new(prepare),
+        }
+    }
+
+    /// What the tool does, for the model.
+    #[must_use]
+    pub fn description(mut self, text: impl Into<Cow<'static, str>>) -> Self {
+        self.model.description = Some(text.into());
+        self
+    }
+
+    /// What the tool is called, for people.
+    #[must_use]
+    pub fn title(mut self, text: impl Into<String>) -> Self {
+        self.model.title = Some(text.into());
+        self
+    }
+
+    /// The JSON Schema of its structured result, as a type has it.
+    ///
+    /// Before 2026-07-28 structured results were objects, so clients of earlier versions are not
+    /// told of any other.
+    #[must_use]
+    pub fn output<T: JsonSchema>(self) -> Self {
+        self.output_schema(schema_of::<T>(Direction::Out))
+    }
+
+    /// The JSON Schema of its structured result.
+    #[must_use]
+    pub fn output_schema(mut self, schema: JsonObject) -> Self {
+        self.model.output_schema = Some(Arc::new(schema));
+        self
+    }
+
+    /// Pictures of it, for people.
+    #[must_use]
+    pub fn icons(mut self, icons: Vec<Icon>) -> Self {
+        self.model.icons = Some(icons);
+        self
+    }
+
+    /// What else clients are told about it.
+    #[must_use]
+    pub fn meta(mut self, meta: MetaObject) -> Self {
+        self.model.meta = Some(meta);
+        self
+    }
+
+    /// Hints about what the tool does to the world.
+    #[must_use]
+    pub fn annotations(mut self, annotations: ToolAnnotations) -> Self {
+        self.model.annotations = Some(annotations);
+        self
+    }
+
+    /// How long one call may run, unless the workflow's binding says otherwise.
+    #[must_use]
+    pub const fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
+        self
+    }
+
+    /// How many calls of it may run at the same time, of all clients together. Others wait.
+    #[must_use]
+    pub fn concurrency(mut self, calls: NonZeroUsize) -> Self {
+        let permits = calls.get().min(Semaphore::MAX_PERMITS);
+        self.concurrency = Some(Arc::new(Semaphore::new(permits)));
+        self
+    }
+
+    /// Takes the arguments, or says what is wrong with them.
+    pub(crate) fn prepare(&self, arguments: JsonObject) -> Result<Prepared, String> {
+        (self.prepare)(arguments)
+    }
+}
+
+impl fmt::Debug for Tool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Tool").field(&self.model.name).finish()
+    }
+}
+
+/// A thread cannot be ended, but one that has not begun need not begin.
+struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn tool_work<Fut, R>(handler: impl FnOnce(Context) -> Fut + Send + 'static) -> Prepared
+where
+    Fut: Future<Output = R> + Send + 'static,
+    R: IntoToolResult,
+{
+    Box::new(move |context| {
+        let work = handler(context);
+        Box::pin(async move { work.await.into_tool_result().map(Reply::Tool) })
+    })
+}
+
+/// A handler whose result has to keep what its tool's output schema promises: clients check it.
+pub(crate) fn checked(handler: Prepared, schema: Arc<Checked>) -> Prepared {
+    Box::new(move |context| {
+        let work = handler(context);
+        Box::pin(async move {
+            let reply = work.await?;
+            if let Reply::Tool(result) = &reply
+                && !result.is_error()
+            {
+                let structured = result
+                    .structured()
+                    .ok_or_else(|| Failure::new("the result has no structured content"))?;
+                schema.check(structured).map_err(|mistakes| {
+                    Failure::new(format!(
+                        "the result does not match the tool's output schema: {mistakes}"
+                    ))
+                })?;
+            }
+            Ok(reply)
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Serialize;
+    use serde_json::{Value, json};
+
+    #[test]
+    fn a_typed_tool_has_an_object_schema() {
+        let tool = Tool::new("t", |_: NoArguments, _| async {});
+        assert_eq!(
+            Value::Object((*tool.model.input_schema).clone()),
+            json!({"type": "object", "properties": {}})
+        );
+    }
+
+    /// What a type is written as can differ from what it is read from.
+    #[test]
+    fn an_output_schema_describes_what_is_written() {
+        #[derive(Serialize, Deserialize, JsonSchema)]
+        struct Out {
+            #[serde(default)]
+            count: u32,
+        }
+        let tool = Tool::new("t", |_: NoArguments, _| async {}).output::<Out>();
+        let output = tool.model.output_schema.unwrap();
+        assert_eq!(output["required"], json!(["count"]), "{output:?}");
+        let tool = Tool::new("t", |_: Out, _| async {});
+        assert_eq!(tool.model.input_schema.get("required"), None);
+    }
+
+    #[test]
+    fn more_calls_than_can_be_counted_are_as_many_as_can_be() {
+        let tool = Tool::new("t", |_: NoArguments, _| async {}).concurrency(NonZeroUsize::MAX);
+        let permits = tool.concurrency.unwrap().available_permits();
+        assert_eq!(permits, Semaphore::MAX_PERMITS);
+    }
+}
