@@ -1,8 +1,8 @@
 //! What holds for any parameters that a client may send to come to terms.
 
 use interlock_proto::{
-    Time, Version,
-    era::{Capability, Era, modern},
+    Ability, Time, Version,
+    era::{self, Capability, Era, modern},
     negotiation::{Effect, Input, Offer, Rules, State, step},
 };
 use serde_json::{Value, value::RawValue};
@@ -25,7 +25,7 @@ pub(crate) fn check(bytes: &[u8]) {
             assert!(meta["io.modelcontextprotocol/clientCapabilities"].is_object());
         }
         assert!(Version::STATELESS.contains(&said.version));
-        check_capabilities(&said.client);
+        check_abilities(said.capabilities, said.version);
     }
     if let Ok(offer) = Offer::read(Some(params)) {
         assert_eq!(offer.version.era(), Era::Handshake);
@@ -36,6 +36,15 @@ pub(crate) fn check(bytes: &[u8]) {
         assert!(texts.into_iter().all(|text| text.chars().count() <= 129));
         check_agreement(offer);
     }
+}
+
+/// Who can do a part of something said that it can do something.
+fn check_abilities(capabilities: &RawValue, version: Version) {
+    let can = |ability: Ability| ability.is_declared(capabilities, version);
+    for part in [Ability::SamplingTools, Ability::SamplingContext] {
+        assert!(!can(part) || can(Ability::Sampling));
+    }
+    assert!(Ability::ALL.into_iter().any(can) || era::declared(capabilities).is_some());
 }
 
 fn check_capabilities(client: &[Capability]) {

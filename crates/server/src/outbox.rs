@@ -20,7 +20,7 @@ impl Outbox {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.gone == self.bytes.len()
     }
 
     /// Where lines are appended.
@@ -35,13 +35,13 @@ impl Outbox {
 
     /// Everything is out, and on its way to the client.
     pub(crate) fn is_done(&self) -> bool {
-        self.len() == 0 && !self.unflushed
+        self.is_empty() && !self.unflushed
     }
 
     /// Writes some of it or, when nothing is left to write, flushes. Dropping the future loses
     /// nothing.
     pub(crate) async fn push(&self, writer: &mut (impl AsyncWrite + Unpin)) -> io::Result<Pushed> {
-        if self.len() == 0 {
+        if self.is_empty() {
             writer.flush().await?;
             return Ok(Pushed::Flushed);
         }
@@ -61,7 +61,7 @@ impl Outbox {
     fn written(&mut self, n: usize) {
         self.gone += n;
         self.unflushed = true;
-        if self.len() == 0 {
+        if self.is_empty() {
             self.bytes.clear();
             self.gone = 0;
             self.bytes.shrink_to(Self::ENOUGH);

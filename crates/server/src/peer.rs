@@ -250,7 +250,7 @@ impl Peer {
 
     /// Takes a batch. What is said about its members is said together.
     pub(crate) fn on_batch(self: &Arc<Self>, batch: Batch<'_>, route: &Route) {
-        let gathering = Gathering::new(batch.answers(), route.clone());
+        let gathering = Gathering::route(batch.answers(), route.clone());
         if gathering.is_none() {
             route.silent();
         }

@@ -213,7 +213,7 @@ pub(crate) struct Gathering {
 
 impl Gathering {
     /// Where the members of a batch are answered, if any of them is.
-    pub(crate) fn new(answers: Answers, to: Route) -> Option<Route> {
+    pub(crate) fn route(answers: Answers, to: Route) -> Option<Route> {
         if answers.is_complete() {
             return None;
         }

@@ -88,6 +88,8 @@ impl Tool {
     /// A tool whose handler blocks its thread: it runs off the loop, on a thread of its own.
     ///
     /// No thread can be ended from outside, so past its deadline such a handler goes on unheard.
+    /// It also goes on when the server has ended: a runtime waits for it, unless it is told not to
+    /// (`Runtime::shutdown_background`).
     /// One that takes long should look at [`Context::is_cancelled`] now and then: it is also true
     /// once the deadline has passed.
     pub fn blocking<A, F, R>(name: impl Into<Cow<'static, str>>, handler: F) -> Self

@@ -10,7 +10,7 @@ use super::{
     modern,
     options::HttpOptions,
     origin::Doors,
-    reply,
+    reply::{self, Refused},
     sessions::{Client, Sessions, Visit},
     stream::{BodyOptions, First},
 };
@@ -94,7 +94,7 @@ impl Web {
     }
 
     /// Whether the request may come in, and on whose behalf.
-    pub(crate) async fn admit(self: &Arc<Self>, parts: &Parts) -> Result<Principal, Response> {
+    pub(crate) async fn admit(self: &Arc<Self>, parts: &Parts) -> Result<Principal, Refused> {
         self.doors
             .check(&parts.uri, &parts.headers)
             .map_err(|refusal| reply::refused(&refusal))?;
@@ -111,7 +111,7 @@ impl Web {
         Ok(principal)
     }
 
-    fn enter(self: &Arc<Self>) -> Result<InFlight, Response> {
+    fn enter(self: &Arc<Self>) -> Result<InFlight, Refused> {
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
         let entered = InFlight(Arc::clone(self));
         if before >= self.most_in_flight {
@@ -121,7 +121,7 @@ impl Web {
     }
 
     /// Reads the whole body, within bounds of size and time.
-    pub(crate) async fn read(&self, body: Body) -> Result<Bytes, Response> {
+    pub(crate) async fn read(&self, body: Body) -> Result<Bytes, Refused> {
         let most = self.inner.limits.bytes;
         let whole = Limited::new(body, most).collect();
         match tokio::time::timeout(self.body_timeout, whole).await {
@@ -147,10 +147,10 @@ pub(crate) async fn post(State(web): State<Arc<Web>>, request: Request) -> Respo
     let (parts, body) = request.into_parts();
     take(&web, &parts, body)
         .await
-        .unwrap_or_else(|refused| refused)
+        .unwrap_or_else(|refused| *refused)
 }
 
-async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Response> {
+async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
     let _in_flight = web.enter()?;
     let headers = &parts.headers;
@@ -175,6 +175,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Res
         Ok(Incoming::One(Frame::Request(request))) => {
             let modern = era::modern(request.params).map_err(|refusal| {
                 let refusal = refusal.supporting(web.inner.announced());
+                let refusal = modern::disagreement(headers, &request).unwrap_or(refusal);
                 reply::bad_request(&request.id, &refusal)
             })?;
             if let Some(modern) = modern {
@@ -249,14 +250,14 @@ fn is_batch(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[")
 }
 
-async fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Response> {
-    web.sessions
-        .enter(id, principal)
-        .await
-        .map_err(|refusal| match refusal.code() {
-            Code::SessionInvalid => reply::refused_with(StatusCode::NOT_FOUND, &refusal),
-            _ => reply::refused(&refusal),
-        })
+async fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Refused> {
+    web.sessions.enter(id, principal).await.map_err(|refusal| {
+        if refusal.code() == Code::SessionInvalid {
+            reply::refused_with(StatusCode::NOT_FOUND, &refusal)
+        } else {
+            reply::refused(&refusal)
+        }
+    })
 }
 
 /// Hands a request of a session on, and answers with a message or a stream of them.
@@ -324,10 +325,12 @@ pub(crate) async fn first(web: &Web, exchange: &Exchange) -> Option<First> {
 /// A client that wants to hear what belongs to no request, or the rest of a stream.
 pub(crate) async fn get(State(web): State<Arc<Web>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    listen(&web, &parts).await.unwrap_or_else(|refused| refused)
+    listen(&web, &parts)
+        .await
+        .unwrap_or_else(|refused| *refused)
 }
 
-async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
+async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
     let headers = &parts.headers;
     if !Accepts::read(headers).events {
@@ -368,10 +371,10 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
 /// A client that ends its session.
 pub(crate) async fn delete(State(web): State<Arc<Web>>, request: Request) -> Response {
     let (parts, _) = request.into_parts();
-    end(&web, &parts).await.unwrap_or_else(|refused| refused)
+    end(&web, &parts).await.unwrap_or_else(|refused| *refused)
 }
 
-async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
+async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
     header_version(&parts.headers).map_err(|refusal| reply::refused(&refusal))?;
     let Some(id) = session_id(&parts.headers)? else {
@@ -384,20 +387,20 @@ async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Response> {
     Ok(reply::no_content())
 }
 
-fn missing_session() -> Response {
+fn missing_session() -> Refused {
     let refusal =
         Refusal::new(Code::SessionInvalid).because("the header Mcp-Session-Id is missing");
     reply::refused_with(StatusCode::BAD_REQUEST, &refusal)
 }
 
-fn nothing_to_resume() -> Response {
+fn nothing_to_resume() -> Refused {
     let refusal = Refusal::new(Code::InvalidHeader)
         .because("there is no stream with this Last-Event-ID in this session");
     reply::refused(&refusal)
 }
 
 /// The session's id, if the request names one.
-fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Response> {
+fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
     const MOST: usize = 128;
     let wrong = || reply::refused(&Refusal::new(Code::InvalidSessionId));
     let mut values = headers.get_all(SESSION).iter();
@@ -424,7 +427,7 @@ fn header_version(headers: &HeaderMap) -> Result<Option<Version>, Refusal> {
     }
 }
 
-fn last_event(headers: &HeaderMap) -> Result<Option<(u64, u64)>, Response> {
+fn last_event(headers: &HeaderMap) -> Result<Option<(u64, u64)>, Refused> {
     let mut values = headers.get_all("last-event-id").iter();
     let Some(value) = values.next() else {
         return Ok(None);

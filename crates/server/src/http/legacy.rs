@@ -25,14 +25,14 @@ pub(crate) async fn stream(State(web): State<Arc<Web>>, request: Request) -> Res
     let (parts, _) = request.into_parts();
     let principal = match web.admit(&parts).await {
         Ok(principal) => principal,
-        Err(refused) => return refused,
+        Err(refused) => return *refused,
     };
     if !Accepts::read(&parts.headers).events {
-        return reply::not_acceptable("the client must accept text/event-stream");
+        return *reply::not_acceptable("the client must accept text/event-stream");
     }
     let visit = match web.sessions.create_legacy(&principal) {
         Ok(visit) => visit,
-        Err(refusal) => return reply::refused(&refusal),
+        Err(refusal) => return *reply::refused(&refusal),
     };
     let address = format!("{MESSAGES}?sessionId={}", visit.client.id);
     let stream = Arc::clone(&visit.client.feed.stream);
@@ -72,22 +72,22 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
     let (parts, body) = request.into_parts();
     let principal = match web.admit(&parts).await {
         Ok(principal) => principal,
-        Err(refused) => return refused,
+        Err(refused) => return *refused,
     };
     if !is_json(&parts.headers) {
-        return reply::refused(&Refusal::new(Code::InvalidContentType));
+        return *reply::refused(&Refusal::new(Code::InvalidContentType));
     }
     let Some(session) = session(parts.uri.query()) else {
         let refusal = Refusal::new(Code::SessionInvalid).because("`sessionId` is missing");
-        return reply::refused_with(StatusCode::BAD_REQUEST, &refusal);
+        return *reply::refused_with(StatusCode::BAD_REQUEST, &refusal);
     };
     let visit = match web.sessions.enter(session, &principal).await {
         Ok(visit) => visit,
-        Err(refusal) => return reply::refused_with(StatusCode::NOT_FOUND, &refusal),
+        Err(refusal) => return *reply::refused_with(StatusCode::NOT_FOUND, &refusal),
     };
     let bytes = match web.read(body).await {
         Ok(bytes) => bytes,
-        Err(refused) => return refused,
+        Err(refused) => return *refused,
     };
     let route = crate::route::Route::Feed(Arc::clone(&visit.client.feed));
     visit.client.peer.on_message(&bytes, &route);

@@ -1,9 +1,9 @@
 //! Requests of 2026-07-28: each stands alone, and ends when its client goes away.
 
 use super::{
-    endpoint::{Web, first},
+    endpoint::{VERSION, Web, first},
     headers::check_standard,
-    reply,
+    reply::{self, Refused},
     stream::{BodyOptions, First, Retention, Stream, StreamRules},
 };
 use crate::{
@@ -24,6 +24,7 @@ use interlock_proto::{
     Code, Refusal, RpcCode,
     era::{self, Era, Meta, Method, Modern},
     frame::{ErrorId, Request},
+    refusal::shortened,
 };
 use serde_json::value::RawValue;
 use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
@@ -36,7 +37,7 @@ pub(crate) async fn serve(
     principal: Principal,
     request: &Request<'_>,
     modern: &Modern<'_>,
-) -> Result<Response, Response> {
+) -> Result<Response, Refused> {
     let refuse = |refusal: &Refusal| {
         let status = reply::status(Era::Stateless, Some(refusal.rpc_code()));
         reply::with_status(status, &ErrorId::Known(request.id.clone()), refusal)
@@ -84,6 +85,18 @@ pub(crate) async fn serve(
         }
         Plan::Call(start, round) => Ok(run(web, principal, request, modern, *start, round).await),
     }
+}
+
+/// Whether a header and a body name two versions: that is to be said before either of them is
+/// looked at.
+pub(crate) fn disagreement(headers: &HeaderMap, request: &Request<'_>) -> Option<Refusal> {
+    let header = headers.get(VERSION)?.to_str().ok()?;
+    let meta = era::member(request.params?, "_meta")?;
+    let version = era::member(meta, "io.modelcontextprotocol/protocolVersion")?;
+    let version: Cow<'_, str> = serde_json::from_str(version.get()).ok()?;
+    let differs = || format!("MCP-Protocol-Version says '{}'", shortened(header));
+    (header.trim() != version)
+        .then(|| mismatch(format!("{}, the body '{}'", differs(), shortened(&version))))
 }
 
 /// What the header `Mcp-Name` mirrors.

@@ -11,6 +11,9 @@ use interlock_proto::{
     frame::{ErrorId, Malformed},
 };
 
+/// A response that says no. It is large, and mostly there is none.
+pub(crate) type Refused = Box<Response>;
+
 /// A message.
 pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
     let mut response = Response::new(Body::from(message));
@@ -62,26 +65,26 @@ fn empty(status: StatusCode) -> Response {
 }
 
 /// A refusal where no request is being answered, with the catalogue's own status.
-pub(crate) fn refused(refusal: &Refusal) -> Response {
+pub(crate) fn refused(refusal: &Refusal) -> Refused {
     let status = StatusCode::from_u16(refusal.http_status());
     refused_with(status.unwrap_or(StatusCode::BAD_REQUEST), refusal)
 }
 
 /// A refusal where no request is being answered, with the status that HTTP gives to it.
-pub(crate) fn refused_with(status: StatusCode, refusal: &Refusal) -> Response {
+pub(crate) fn refused_with(status: StatusCode, refusal: &Refusal) -> Refused {
     with_status(status, &ErrorId::Absent, refusal)
 }
 
 /// A refusal with its status.
-pub(crate) fn with_status(status: StatusCode, id: &ErrorId, refusal: &Refusal) -> Response {
+pub(crate) fn with_status(status: StatusCode, id: &ErrorId, refusal: &Refusal) -> Refused {
     let mut body = Vec::new();
     wire::error(&mut body, id, refusal);
     body.pop();
-    json(status, body.into())
+    Box::new(json(status, body.into()))
 }
 
 /// A request that is refused before anything is done about it.
-pub(crate) fn bad_request(id: &RequestId, refusal: &Refusal) -> Response {
+pub(crate) fn bad_request(id: &RequestId, refusal: &Refusal) -> Refused {
     with_status(
         StatusCode::BAD_REQUEST,
         &ErrorId::Known(id.clone()),
@@ -90,10 +93,11 @@ pub(crate) fn bad_request(id: &RequestId, refusal: &Refusal) -> Response {
 }
 
 /// A message that is none.
-pub(crate) fn malformed(malformed: &Malformed, version: Option<Version>) -> Response {
-    let status = match malformed.refusal.code() {
-        Code::MessageTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        _ => StatusCode::BAD_REQUEST,
+pub(crate) fn malformed(malformed: &Malformed, version: Option<Version>) -> Refused {
+    let status = if malformed.refusal.code() == Code::MessageTooLarge {
+        StatusCode::PAYLOAD_TOO_LARGE
+    } else {
+        StatusCode::BAD_REQUEST
     };
     let id = malformed.id.clone();
     let id = id.map_or_else(|| ErrorId::unread(version), ErrorId::Known);
@@ -101,7 +105,7 @@ pub(crate) fn malformed(malformed: &Malformed, version: Option<Version>) -> Resp
 }
 
 /// Somebody who may not come in.
-pub(crate) fn denied(denied: &Denied) -> Response {
+pub(crate) fn denied(denied: &Denied) -> Refused {
     let mut response = refused_with(denied.status(), &denied.refusal());
     if let Some(challenge) = denied.www_authenticate() {
         response
@@ -112,7 +116,7 @@ pub(crate) fn denied(denied: &Denied) -> Response {
 }
 
 /// Somebody who comes too often.
-pub(crate) fn exceeded(exceeded: &TooMany) -> Response {
+pub(crate) fn exceeded(exceeded: &TooMany) -> Refused {
     let mut response = refused(&exceeded.refusal);
     let after = exceeded.retry_after;
     let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
@@ -122,7 +126,7 @@ pub(crate) fn exceeded(exceeded: &TooMany) -> Response {
 }
 
 /// A client that takes nothing that could be given to it.
-pub(crate) fn not_acceptable(why: &'static str) -> Response {
+pub(crate) fn not_acceptable(why: &'static str) -> Refused {
     let refusal = Refusal::new(Code::InvalidHeader).because(why);
     refused_with(StatusCode::NOT_ACCEPTABLE, &refusal)
 }
