@@ -210,7 +210,9 @@ impl Context {
     }
 
     /// Asks the person at the client to visit a URL, and tells whether they consented. What they
-    /// do there, the server learns there. `key` as for [`elicit`](Self::elicit).
+    /// do there, the server learns there; then [`visited`](Self::visited) tells the client. `key`
+    /// as for [`elicit`](Self::elicit). `id` is the server's own name for the visit: the URL should
+    /// lead to it, and never to the person, who is to be checked there.
     ///
     /// # Errors
     ///
@@ -218,13 +220,22 @@ impl Context {
     pub async fn visit(
         &self,
         key: &str,
+        id: &str,
         message: &str,
         url: &str,
     ) -> Result<ElicitResult, AskError> {
-        let id = crate::server::random_id()
-            .map_err(|error| AskError::NotAQuestion(error.to_string()))?;
-        let question = Question::url(message, url, &id, self.version());
+        let question = Question::url(message, url, id, self.version());
         self.ask(key, question, ask::consented).await
+    }
+
+    /// Tells the client that the person has done at the URL what they were asked to do there. On
+    /// 2026-07-28 there is no such message: its client comes back by itself.
+    pub fn visited(&self, id: &str) {
+        if let Way::Session(peer) = &self.0.caller.way
+            && self.version() >= Version::V2025_11_25
+        {
+            peer.tell_visited(id);
+        }
     }
 
     /// Asks the client's model. `key` as for [`elicit`](Self::elicit).

@@ -95,6 +95,16 @@ pub(crate) fn request(out: &mut Vec<u8>, id: AskId, question: &Question) {
     out.push(b'\n');
 }
 
+/// Appends that a person has done elsewhere what they were asked to do there.
+pub(crate) fn visited(out: &mut Vec<u8>, id: &str) {
+    #[derive(Serialize)]
+    struct Params<'a> {
+        #[serde(rename = "elicitationId")]
+        id: &'a str,
+    }
+    notification(out, "notifications/elicitation/complete", &Params { id });
+}
+
 /// Appends that a request is taken back, or that a stream of changes ends.
 pub(crate) fn cancelled(out: &mut Vec<u8>, id: &RequestId, reason: &str) {
     #[derive(Serialize)]

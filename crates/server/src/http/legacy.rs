@@ -30,7 +30,11 @@ pub(crate) async fn stream(State(web): State<Arc<Web>>, request: Request) -> Res
     if !Accepts::read(&parts.headers).events {
         return *reply::not_acceptable("the client must accept text/event-stream");
     }
-    let visit = match web.sessions.create_legacy(&principal) {
+    let made = match web.sessions.create_legacy(&principal) {
+        Ok(made) => web.sessions.enter(&made.client.id, &principal).await,
+        Err(refusal) => Err(refusal),
+    };
+    let visit = match made {
         Ok(visit) => visit,
         Err(refusal) => return *reply::refused(&refusal),
     };

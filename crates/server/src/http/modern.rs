@@ -94,9 +94,12 @@ pub(crate) fn disagreement(headers: &HeaderMap, request: &Request<'_>) -> Option
     let meta = era::member(request.params?, "_meta")?;
     let version = era::member(meta, "io.modelcontextprotocol/protocolVersion")?;
     let version: Cow<'_, str> = serde_json::from_str(version.get()).ok()?;
-    let differs = || format!("MCP-Protocol-Version says '{}'", shortened(header));
-    (header.trim() != version)
-        .then(|| mismatch(format!("{}, the body '{}'", differs(), shortened(&version))))
+    if header.trim() == version {
+        return None;
+    }
+    let (header, body) = (shortened(header), shortened(&version));
+    let why = format!("the header MCP-Protocol-Version says '{header}' and the body '{body}'");
+    Some(mismatch(why))
 }
 
 /// What the header `Mcp-Name` mirrors.

@@ -86,10 +86,15 @@ pub(crate) struct Visit {
     pub(crate) client: Arc<Client>,
     rules: session::Rules,
     inner: Arc<Inner>,
+    /// The request that makes a session does not use it yet.
+    uses: bool,
 }
 
 impl Drop for Visit {
     fn drop(&mut self) {
+        if !self.uses {
+            return;
+        }
         let now = self.inner.clock.now();
         let _ = self.client.step(&self.rules, Input::End, now);
     }
@@ -140,8 +145,13 @@ impl Sessions {
                 Refusal::new(Code::ConcurrentLimitExceeded).because("too many sessions are open")
             );
         }
-        let peer =
-            Peer::new(&self.inner, principal.clone(), self.connection(), route).map_err(failed)?;
+        let peer = Peer::new(
+            &self.inner,
+            principal.clone(),
+            self.connection(retention),
+            route,
+        )
+        .map_err(failed)?;
         let life = Life {
             state: self.rules.first(self.inner.clock.now()),
             ledger: Ledger::default(),
@@ -155,7 +165,12 @@ impl Sessions {
         if !watched {
             tokio::spawn(watch(Arc::downgrade(self)));
         }
-        self.visit(client, principal)
+        Ok(Visit {
+            client,
+            rules: self.rules,
+            inner: Arc::clone(&self.inner),
+            uses: false,
+        })
     }
 
     /// What a handler lets the session remember is written down before the handler goes on.
@@ -171,12 +186,16 @@ impl Sessions {
         }));
     }
 
-    fn connection(&self) -> Rules {
+    fn connection(&self, retention: Retention) -> Rules {
         Rules {
             // A session that nobody uses is ended by its own machine.
             initialize: None,
             idle: None,
-            duplicates: Duplicates::Refused,
+            duplicates: match retention {
+                Retention::Replayable => Duplicates::Refused,
+                // All answers share one stream.
+                Retention::Once => Duplicates::Dropped,
+            },
             ..self.inner.rules
         }
     }
@@ -230,7 +249,7 @@ impl Sessions {
         let route = Route::Feed(Arc::clone(&feed));
         let dies = Time(stored.dies);
         let principal = stored.principal();
-        let rules = self.connection();
+        let rules = self.connection(Retention::Replayable);
         let peer =
             Peer::restore(&self.inner, principal, rules, route, stored.peer).map_err(failed)?;
         driver::find_instance(&self.inner, &peer, Is::Back).await;
@@ -258,6 +277,7 @@ impl Sessions {
             client,
             rules: self.rules,
             inner: Arc::clone(&self.inner),
+            uses: true,
         })
     }
 

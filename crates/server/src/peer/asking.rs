@@ -32,6 +32,11 @@ impl Peer {
         }
     }
 
+    /// Tells the client that something it was asked to have done elsewhere is done.
+    pub(crate) fn tell_visited(&self, id: &str) {
+        self.route.say(|out| wire::visited(out, id));
+    }
+
     /// Nobody waits for the answer to that question any more.
     pub(crate) fn withdraw(&self, ask: AskId, route: &Route) {
         let mut book = lock(&self.book);
