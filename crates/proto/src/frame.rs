@@ -371,6 +371,12 @@ impl<'de: 'a, 'a> Deserialize<'de> for Fields<'a> {
     }
 }
 
+/// Some clients write `null` where they mean nothing.
+fn is_structured(params: &RawValue) -> bool {
+    let text = params.get();
+    text.starts_with(['{', '[']) || text == "null"
+}
+
 impl<'a> Fields<'a> {
     fn judge(self, limits: &Limits) -> Result<Frame<'a>, Malformed> {
         let (id, bad_id) = match self.id.map(|raw| read_id(raw, limits)) {
@@ -410,10 +416,15 @@ impl<'a> Fields<'a> {
                     return Err(malformed(invalid("`method` must be a string")));
                 };
                 let params = self.params;
-                Ok(match id.clone() {
-                    Some(id) => Frame::Request(Request { id, method, params }),
-                    None => Frame::Notification(Notification { method, params }),
-                })
+                match id.clone() {
+                    Some(id) => Ok(Frame::Request(Request { id, method, params })),
+                    // A request's own method says what is wrong with its parameters; nobody would
+                    // say it of a notification's.
+                    None if params.is_some_and(|params| !is_structured(params)) => {
+                        Err(malformed(invalid("`params` must be an object")))
+                    }
+                    None => Ok(Frame::Notification(Notification { method, params })),
+                }
             }
             (None, Some(result), None) if id.is_some() => Ok(Frame::Response(Response {
                 id,

@@ -27,7 +27,7 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, request::Parts};
+use http::{HeaderMap, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use interlock_proto::{
     Code, Refusal, Version,
@@ -156,6 +156,12 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
     let headers = &parts.headers;
     if !is_json(headers) {
         return Err(reply::refused(&Refusal::new(Code::InvalidContentType)));
+    }
+    if headers.contains_key(header::CONTENT_ENCODING) {
+        let refusal = Refusal::new(Code::UnsupportedEncoding);
+        return Err(reply::refused(
+            &refusal.because("packed bodies are not unpacked"),
+        ));
     }
     let accepts = Accepts::read(headers);
     if !accepts.json || !accepts.events {
