@@ -25,12 +25,22 @@ use tokio::sync::watch;
 
 /// A call that has been admitted.
 pub(crate) struct Start {
+    pub(crate) purpose: Purpose,
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
     pub(crate) handler: Prepared,
     pub(crate) instance: Option<Arc<Instance>>,
     pub(crate) version: Version,
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To use what is called: the gate decides, and its end may move the instance.
+    Use,
+    /// To suggest how what is called could be used: nobody decides, and nothing moves.
+    Complete,
 }
 
 /// Where a call's messages go, and where it hears from its connection.
@@ -56,6 +66,7 @@ pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Said {
 
 struct Running {
     inner: Arc<Inner>,
+    purpose: Purpose,
     kind: Kind,
     name: String,
     timeout: Option<Duration>,
@@ -99,6 +110,7 @@ impl Running {
     fn new(inner: Arc<Inner>, start: Start, line: Line) -> Self {
         Self {
             inner,
+            purpose: start.purpose,
             kind: start.kind,
             name: start.name,
             timeout: start.timeout,
@@ -197,7 +209,7 @@ impl Running {
         };
         let input = match &result {
             Ok(Reply::Tool(result)) if result.is_error() => Input::Finished(Finish::Error),
-            Ok(Reply::Tool(_) | Reply::Resource(_) | Reply::Prompt(_)) => {
+            Ok(Reply::Tool(_) | Reply::Resource(_) | Reply::Prompt(_) | Reply::Completion(_)) => {
                 Input::Finished(Finish::Success)
             }
             Err(failure) if failure.is_stopped() => Input::Stopped,
@@ -241,6 +253,9 @@ impl Running {
         else {
             return Waiting::Judged(Some(Ok(self.execution(None))));
         };
+        if self.purpose == Purpose::Complete {
+            return Waiting::Judged(Some(Ok(self.execution(None))));
+        }
         match workflow.admit(instance.position(), self.kind, &self.name) {
             Ok(Pass::Bound(binding)) if binding.moves() => {
                 let turn = Arc::clone(instance).turn(workflow.settings().busy);
@@ -367,6 +382,9 @@ impl Running {
     fn place(&self) -> Option<serde_json::Value> {
         let workflow = self.inner.workflow.as_ref()?;
         let instance = self.instance.as_ref()?;
+        if self.purpose == Purpose::Complete {
+            return None;
+        }
         let at = self.after.unwrap_or_else(|| instance.position());
         Some(convert::place(instance.id(), workflow, at))
     }

@@ -35,6 +35,7 @@ mod builder;
 mod call;
 mod catalogue;
 mod clock;
+mod complete;
 mod context;
 mod convert;
 mod driver;
@@ -57,8 +58,8 @@ pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use failure::Failure;
 pub use handler::{
-    Blob, IntoResource, IntoToolResult, Json, NoArguments, Prompt, Resource, ResourceTemplate,
-    Tool, ToolResult,
+    Blob, Completion, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Json, NoArguments,
+    Partial, Prompt, Resource, ResourceTemplate, Tool, ToolResult,
 };
 pub use interlock_proto::{
     Time, Version,

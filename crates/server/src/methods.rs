@@ -1,7 +1,7 @@
 //! What each method takes and leads to: an answer at once, or a call.
 
 use crate::{
-    call::Start,
+    call::{Purpose, Start},
     catalogue::{Catalogue, CheckedTemplate, Listing},
     convert::{self, Answer, No},
     handler::{self, Cache, Hints, Prepared},
@@ -57,11 +57,11 @@ impl Inner {
             Method::ToolsCall => self.call_tool(asked),
             Method::ResourcesRead => self.read_resource(asked),
             Method::PromptsGet => self.get_prompt(asked),
+            Method::CompletionComplete => self.complete(asked),
             Method::Initialize
             | Method::ResourcesSubscribe
             | Method::ResourcesUnsubscribe
             | Method::LoggingSetLevel
-            | Method::CompletionComplete
             | Method::TasksGet
             | Method::TasksResult
             | Method::TasksList
@@ -127,9 +127,8 @@ impl Inner {
         let catalogue = &offering.catalogue;
         let resource = catalogue.resource(&uri);
         if resource.is_none() && catalogue.templates_for(&uri).next().is_none() {
-            return Err(Refusal::new(Code::ResourceNotFound)
-                .with_rpc(era::resource_not_found(asked.version))
-                .because(format!("resource not found: {}", shortened(&uri))));
+            let code = era::resource_not_found(asked.version);
+            return Err(unknown_resource(&uri).with_rpc(code));
         }
         self.admitted(asked, Kind::Resource, &uri, None, || {
             let (handler, cache) = match resource {
@@ -196,8 +195,7 @@ impl Inner {
         } = read(asked)?;
         let offering = self.offering();
         let Some(prompt) = offering.catalogue.prompt(&name) else {
-            return Err(Refusal::new(Code::PromptNotFound)
-                .because(format!("unknown prompt: {}", shortened(&name))));
+            return Err(unknown_prompt(&name));
         };
         self.admitted(asked, Kind::Prompt, &name, None, || {
             prompt
@@ -226,6 +224,7 @@ impl Inner {
         }
         match prepare() {
             Ok(handler) => Ok(Plan::Call(Box::new(Start {
+                purpose: Purpose::Use,
                 kind,
                 name: name.to_owned(),
                 timeout,
@@ -277,9 +276,17 @@ struct Read<'a> {
     _meta: Meta,
 }
 
+pub(crate) fn unknown_prompt(name: &str) -> Refusal {
+    Refusal::new(Code::PromptNotFound).because(format!("unknown prompt: {}", shortened(name)))
+}
+
+pub(crate) fn unknown_resource(uri: &str) -> Refusal {
+    Refusal::new(Code::ResourceNotFound).because(format!("resource not found: {}", shortened(uri)))
+}
+
 /// An object, whatever is in it.
 #[derive(Default)]
-struct Meta;
+pub(crate) struct Meta;
 
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -302,7 +309,7 @@ impl<'de> Deserialize<'de> for Meta {
     }
 }
 
-fn read<'a, T: Deserialize<'a>>(asked: Asked<'a>) -> Result<T, Refusal> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(asked: Asked<'a>) -> Result<T, Refusal> {
     let method = asked.method.name();
     let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
     let params = asked

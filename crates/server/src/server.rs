@@ -163,6 +163,12 @@ impl Inner {
         ]
         .into_iter()
         .filter_map(|(kind, capability)| has(kind).then_some(capability))
+        .chain(
+            offering
+                .catalogue
+                .completes()
+                .then_some(Capability::Completions),
+        )
         .collect()
     }
 
@@ -181,7 +187,11 @@ impl Inner {
         let capabilities: serde_json::Map<_, _> = self
             .capabilities()
             .into_iter()
-            .map(|capability| (capability.name().to_owned(), listed.clone()))
+            .map(|capability| {
+                let is_list = capability != Capability::Completions;
+                let said = if is_list { listed.clone() } else { json!({}) };
+                (capability.name().to_owned(), said)
+            })
             .collect();
         self.with_instructions(json!({
             "protocolVersion": version,
