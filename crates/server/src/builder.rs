@@ -101,6 +101,16 @@ pub enum BuildError {
         /// What is wrong with it.
         why: TemplateError,
     },
+    /// Something completes an argument that there is not.
+    #[error("{kind} `{name}` has no argument `{argument}` that could be completed")]
+    Completion {
+        /// Of which kind it is.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// What it does not take.
+        argument: String,
+    },
     /// The workflow does not fit the server.
     #[error("the workflow does not fit the server: {0}")]
     Workflow(Box<Finding>),

@@ -37,6 +37,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 /// A call that has been admitted.
 pub(crate) struct Start {
+    pub(crate) purpose: Purpose,
     pub(crate) kind: Kind,
     pub(crate) name: String,
     pub(crate) timeout: Option<Duration>,
@@ -44,6 +45,15 @@ pub(crate) struct Start {
     pub(crate) places: Option<Arc<Semaphore>>,
     pub(crate) handler: Prepared,
     pub(crate) instance: Option<Arc<Instance>>,
+}
+
+/// What a call is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// To use what is called: the gate decides, and its end may move the instance.
+    Use,
+    /// To suggest how what is called could be used: nobody decides, and nothing moves.
+    Complete,
 }
 
 /// Where a call's messages go, who made it, and where it hears from its connection.
@@ -68,6 +78,7 @@ pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Option<S
 
 struct Running {
     inner: Arc<Inner>,
+    purpose: Purpose,
     kind: Kind,
     name: String,
     timeout: Option<Duration>,
@@ -126,6 +137,7 @@ impl Running {
     fn new(inner: Arc<Inner>, start: Start, line: Line) -> Self {
         Self {
             inner,
+            purpose: start.purpose,
             kind: start.kind,
             name: start.name,
             timeout: start.timeout,
@@ -378,6 +390,9 @@ impl Running {
         else {
             return Waiting::Judged(Some(Ok(self.execution(None))));
         };
+        if self.purpose == Purpose::Complete {
+            return Waiting::Judged(Some(Ok(self.execution(None))));
+        }
         match workflow.admit(instance.position(), self.kind, &self.name) {
             Ok(Pass::Bound(binding)) if binding.moves() => {
                 let turn = Arc::clone(instance).turn(workflow.settings().busy);
@@ -540,6 +555,9 @@ impl Running {
     fn place(&self) -> Option<serde_json::Value> {
         let workflow = self.inner.workflow.as_ref()?;
         let instance = self.instance.as_ref()?;
+        if self.purpose == Purpose::Complete {
+            return None;
+        }
         let at = self.after.unwrap_or_else(|| instance.position());
         Some(convert::place(instance.id(), workflow, at))
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     builder::BuildError,
-    handler::{Prompt, Resource, ResourceTemplate, Tool},
+    handler::{Completers, Prompt, Resource, ResourceTemplate, Tool},
     http::headers::ParamHeaders,
     model::{JsonObject, PromptModel, ResourceModel, ResourceTemplateModel, ToolModel},
     schema::Schema,
@@ -125,15 +125,18 @@ impl Catalogue {
         errors: &mut Vec<BuildError>,
     ) {
         let name = template.model.uri_template.clone();
+        let kind = Kind::Resource;
         match UriTemplate::parse(&name) {
             Ok(pattern) if pattern.variables().is_empty() => errors.push(BuildError::Name {
-                kind: Kind::Resource,
+                kind,
                 name,
                 rule: "a template has variables, such as `{id}`; this is the URI of one resource",
             }),
             Ok(pattern) => {
+                let takes = |argument: &str| pattern.variables().contains(&argument);
+                completable(kind, &name, &template.completers, takes, errors);
                 let checked = CheckedTemplate { template, pattern };
-                self.templates.add(Kind::Resource, name, checked, errors);
+                self.templates.add(kind, name, checked, errors);
             }
             Err(why) => errors.push(BuildError::Template {
                 template: name,
@@ -145,6 +148,8 @@ impl Catalogue {
     pub(crate) fn add_prompt(&mut self, prompt: Prompt, errors: &mut Vec<BuildError>) {
         let name = prompt.model.name.clone();
         if named(Kind::Prompt, &name, prompt_name(&name), errors).is_some() {
+            let takes = |argument: &str| prompt.takes(argument);
+            completable(Kind::Prompt, &name, &prompt.completers, takes, errors);
             self.prompts.add(Kind::Prompt, name, prompt, errors);
         }
     }
@@ -190,10 +195,29 @@ impl Catalogue {
     /// The templates that a URI fits, each with its values, the first that was added first.
     pub(crate) fn templates_for<'a>(
         &'a self,
-        uri: &'a str,
+        uri: &str,
     ) -> impl Iterator<Item = (&'a Arc<CheckedTemplate>, JsonObject)> {
         let templates = self.templates.items().map(|(_, template)| template);
         templates.filter_map(move |template| Some((template, template.pattern.values(uri)?)))
+    }
+
+    /// The template that is written so, or the first one that a URI fits.
+    pub(crate) fn template_of(&self, uri: &str) -> Option<&Arc<CheckedTemplate>> {
+        if let Some(template) = self.templates.find(uri) {
+            return Some(template);
+        }
+        if self.resources.find(uri).is_some() {
+            return None;
+        }
+        self.templates_for(uri).next().map(|(template, _)| template)
+    }
+
+    /// Whether anything completes arguments.
+    pub(crate) fn completes(&self) -> bool {
+        let prompts = self.prompts.all().map(|(_, prompt)| &prompt.completers);
+        let templates = self.templates.all();
+        let templates = templates.map(|(_, checked)| &checked.template.completers);
+        prompts.chain(templates).any(|all| !all.is_empty())
     }
 
     pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
@@ -281,6 +305,22 @@ fn one_of(template: &ResourceTemplateModel, uri: &str) -> Option<ResourceModel> 
     resource.meta.clone_from(&template.meta);
     resource.annotations.clone_from(&template.annotations);
     Some(resource)
+}
+
+/// Whatever is completed must be there.
+fn completable(
+    kind: Kind,
+    name: &str,
+    completers: &Completers,
+    takes: impl Fn(&str) -> bool,
+    errors: &mut Vec<BuildError>,
+) {
+    let strangers = completers.arguments().filter(|argument| !takes(argument));
+    errors.extend(strangers.map(|argument| BuildError::Completion {
+        kind,
+        name: name.to_owned(),
+        argument: argument.to_owned(),
+    }));
 }
 
 fn named(

@@ -264,6 +264,7 @@ pub(crate) fn replied(mut reply: Reply, place: Option<Value>, version: Version) 
         }
         Reply::Resource(result) => (&mut result.result_type, &mut result.meta),
         Reply::Prompt(result) => (&mut result.result_type, &mut result.meta),
+        Reply::Completion(result) => (&mut result.result_type, &mut result.meta),
     };
     *result_type = complete;
     if let Some(place) = place {

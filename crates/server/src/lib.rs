@@ -38,6 +38,7 @@ mod call;
 mod caller;
 mod catalogue;
 mod clock;
+mod complete;
 mod context;
 mod convert;
 mod driver;
@@ -73,8 +74,8 @@ pub use clock::{Clock, SystemClock};
 pub use context::Context;
 pub use failure::Failure;
 pub use handler::{
-    Blob, IntoResource, IntoToolResult, Json, NoArguments, Prompt, Resource, ResourceTemplate,
-    Tool, ToolResult,
+    Blob, Completion, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Json, NoArguments,
+    Partial, Prompt, Resource, ResourceTemplate, Tool, ToolResult,
 };
 pub use interlock_proto::{
     Ability, Level, Time, Version,

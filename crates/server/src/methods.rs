@@ -1,7 +1,7 @@
 //! What each method takes and leads to: an answer at once, or a call.
 
 use crate::{
-    call::Start,
+    call::{Purpose, Start},
     catalogue::{Catalogue, CheckedTemplate, Listing},
     convert::{self, Answer, No},
     handler::{self, Cache, Hints, Prepared},
@@ -67,11 +67,11 @@ impl Inner {
             Method::ToolsCall => self.call_tool(asked),
             Method::ResourcesRead => self.read_resource(asked),
             Method::PromptsGet => self.get_prompt(asked),
+            Method::CompletionComplete => self.complete(asked),
             Method::Initialize
             | Method::ResourcesSubscribe
             | Method::ResourcesUnsubscribe
             | Method::LoggingSetLevel
-            | Method::CompletionComplete
             | Method::TasksGet
             | Method::TasksResult
             | Method::TasksList
@@ -240,8 +240,7 @@ impl Inner {
         };
         let offering = self.offering();
         let Some(prompt) = offering.catalogue.prompt(&name) else {
-            return Err(Refusal::new(Code::PromptNotFound)
-                .because(format!("unknown prompt: {}", shortened(&name))));
+            return Err(unknown_prompt(&name));
         };
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
         self.admitted(asked, Kind::Prompt, &name, (None, None), round, || {
@@ -273,6 +272,7 @@ impl Inner {
         match prepare() {
             Ok(handler) => {
                 let start = Start {
+                    purpose: Purpose::Use,
                     kind,
                     name: name.to_owned(),
                     timeout,
@@ -355,9 +355,17 @@ struct Read<'a> {
     _meta: Meta,
 }
 
+pub(crate) fn unknown_prompt(name: &str) -> Refusal {
+    Refusal::new(Code::PromptNotFound).because(format!("unknown prompt: {}", shortened(name)))
+}
+
+pub(crate) fn unknown_resource(uri: &str) -> Refusal {
+    Refusal::new(Code::ResourceNotFound).because(format!("resource not found: {}", shortened(uri)))
+}
+
 /// An object, whatever is in it.
 #[derive(Default)]
-struct Meta;
+pub(crate) struct Meta;
 
 impl<'de> Deserialize<'de> for Meta {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

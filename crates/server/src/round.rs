@@ -100,7 +100,8 @@ impl Round {
         patience: Duration,
     ) -> Result<Value, Refusal> {
         let Some(same) = &self.request else {
-            return Err(Refusal::new(Code::InternalError));
+            return Err(Refusal::new(Code::InternalError)
+                .because("only a call of a tool, a resource or a prompt can ask its client"));
         };
         if questions.len() > MOST {
             return Err(Refusal::new(Code::InternalError)

@@ -322,6 +322,7 @@ impl Inner {
             (has(Kind::Resource), Capability::Resources),
             (has(Kind::Prompt), Capability::Prompts),
             (true, Capability::Logging),
+            (offering.catalogue.completes(), Capability::Completions),
         ]
         .into_iter()
         .filter_map(|(has, capability)| has.then_some(capability))

@@ -182,7 +182,7 @@ fn size_nesting_and_id_are_bounded() {
     let deep = |params: &str| format!(r#"{{"jsonrpc":"2.0","method":"m","params":{params}}}"#);
     assert_eq!(code(&deep("[[1],[2],[3]]")), Ok(()));
     assert_eq!(code(&deep("[[[1]]]")), Err(Code::ProtocolError));
-    assert_eq!(code(&deep(r#""[[[[[[\"[[[""#)), Ok(()));
+    assert_eq!(code(&deep(r#"["[[[[[[\"[[["]"#)), Ok(()));
     let long = r#"{"jsonrpc":"2.0","id":"0123456789","method":"m"}"#;
     assert_eq!(code(long), Err(Code::ProtocolError));
 }

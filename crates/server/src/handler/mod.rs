@@ -1,5 +1,6 @@
 //! Tools, resources and prompts: what a developer writes.
 
+mod completion;
 mod parameters;
 mod prompt;
 mod reply;
@@ -7,12 +8,14 @@ mod resource;
 mod template;
 mod tool;
 
-pub use prompt::Prompt;
+pub use completion::{Completion, IntoCompletion, Partial};
+pub use prompt::{IntoPrompt, Prompt};
 pub use reply::{IntoToolResult, Json, ToolResult};
 pub use resource::{Blob, IntoResource, Resource};
 pub use template::ResourceTemplate;
 pub use tool::{NoArguments, Tool};
 
+pub(crate) use completion::Completers;
 pub(crate) use reply::Reply;
 pub(crate) use resource::{Cache, Hints, hinted};
 pub(crate) use tool::checked;

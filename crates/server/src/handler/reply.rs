@@ -2,7 +2,10 @@
 
 use crate::{
     failure::Failure,
-    model::{CallToolResult, ContentBlock, GetPromptResult, JsonObject, ReadResourceResult},
+    model::{
+        CallToolResult, CompleteResult, ContentBlock, GetPromptResult, JsonObject,
+        ReadResourceResult,
+    },
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -14,6 +17,7 @@ pub(crate) enum Reply {
     Tool(ToolResult),
     Resource(ReadResourceResult),
     Prompt(GetPromptResult),
+    Completion(CompleteResult),
 }
 
 impl Reply {
@@ -21,7 +25,7 @@ impl Reply {
     pub(crate) fn is_error(&self) -> bool {
         match self {
             Self::Tool(result) => result.is_error(),
-            Self::Resource(_) | Self::Prompt(_) => false,
+            Self::Resource(_) | Self::Prompt(_) | Self::Completion(_) => false,
         }
     }
 
@@ -35,6 +39,7 @@ impl Reply {
             Self::Tool(ToolResult::Typed(result)) => result.meta.as_mut().map(|meta| &mut meta.0),
             Self::Resource(result) => result.meta.as_mut().map(|meta| &mut meta.0),
             Self::Prompt(result) => result.meta.as_mut().map(|meta| &mut meta.0),
+            Self::Completion(result) => result.meta.as_mut().map(|meta| &mut meta.0),
         };
         if let Some(meta) = meta {
             meta.retain(|name, _| !ours(name));

@@ -1,7 +1,8 @@
 //! Resource templates.
 
 use super::{
-    Prepared,
+    IntoCompletion, Partial, Prepared,
+    completion::Completers,
     parameters::read_texts,
     resource::{Cache, IntoResource, reading},
 };
@@ -54,6 +55,7 @@ struct Asked {
 pub struct ResourceTemplate {
     pub(crate) model: ResourceTemplateModel,
     pub(crate) cache: Cache,
+    pub(crate) completers: Completers,
     reader: Reader,
 }
 
@@ -99,6 +101,7 @@ impl ResourceTemplate {
         Self {
             model: ResourceTemplateModel::new(uri_template.clone(), uri_template),
             cache: Cache::NONE,
+            completers: Completers::default(),
             reader: Arc::new(reader),
         }
     }
@@ -157,6 +160,19 @@ impl ResourceTemplate {
     #[must_use]
     pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
         self.cache = Cache::new(ttl, scope);
+        self
+    }
+
+    /// What a variable could be, for people who are about to fill it in. No workflow stands before
+    /// it, and it moves nothing.
+    #[must_use]
+    pub fn complete<F, Fut, R>(mut self, variable: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(Partial, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoCompletion,
+    {
+        self.completers.add(variable.into(), handler);
         self
     }
 

@@ -235,7 +235,7 @@ proptest! {
     #[test]
     fn a_notification_reads_as_it_is_written_and_is_one_line(
         method in ".*",
-        params in prop::option::of(value()),
+        params in prop::option::of(prop::collection::vec(value(), 0..3).prop_map(Value::Array)),
     ) {
         let mut out = Vec::new();
         frame::write_notification(&mut out, &method, params.as_ref().map(raw).as_ref()).unwrap();

@@ -1,0 +1,138 @@
+//! `completion/complete`: what an argument could be.
+
+use crate::{
+    call::{Purpose, Start},
+    catalogue::Catalogue,
+    convert,
+    handler::{Completers, Completion, Partial, Reply},
+    methods::{Asked, Meta, Plan, read, unknown_prompt, unknown_resource},
+    round::Round,
+    server::Inner,
+};
+use interlock_proto::{Code, Refusal, refusal::shortened};
+use interlock_workflow::Kind;
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use std::{collections::BTreeMap, fmt, marker::PhantomData};
+
+impl Inner {
+    /// Suggests what an argument could be. It is a call like others, so that it can take its time,
+    /// be taken back and fail, but no workflow has a say in it.
+    pub(crate) fn complete(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
+        let Complete {
+            reference: Object(reference),
+            argument: Object(Argument { name, value }),
+            context,
+            ..
+        } = read(asked.method.name(), asked.params)?;
+        let arguments = context.and_then(|Object(context)| context.arguments);
+        let partial = Partial::new(value, arguments.unwrap_or_default());
+        let offering = self.offering();
+        let completers = reference.completers(&offering.catalogue, &name)?;
+        let Some(handler) = completers.prepare(&name, partial) else {
+            let nothing = Reply::Completion(Completion::default().into_result());
+            return Ok(Plan::Answer(convert::replied(nothing, None, asked.version)));
+        };
+        let (kind, name) = match reference {
+            Reference::Prompt { name } => (Kind::Prompt, name),
+            Reference::Resource { uri } => (Kind::Resource, uri),
+        };
+        let start = Start {
+            purpose: Purpose::Complete,
+            kind,
+            name,
+            timeout: None,
+            places: None,
+            handler,
+            instance: asked.instance.cloned(),
+        };
+        Ok(Plan::Call(Box::new(start), Round::default()))
+    }
+}
+
+#[derive(Deserialize)]
+struct Complete {
+    #[serde(rename = "ref")]
+    reference: Object<Reference>,
+    argument: Object<Argument>,
+    #[serde(default)]
+    context: Option<Object<CompleteContext>>,
+    #[serde(default, rename = "_meta")]
+    _meta: Meta,
+}
+
+/// Whose argument is to be completed.
+#[derive(Deserialize)]
+#[serde(tag = "type")]
+enum Reference {
+    #[serde(rename = "ref/prompt")]
+    Prompt { name: String },
+    #[serde(rename = "ref/resource")]
+    Resource { uri: String },
+}
+
+impl Reference {
+    /// What completes the arguments of what is meant, if that has this one.
+    fn completers<'a>(
+        &self,
+        catalogue: &'a Catalogue,
+        argument: &str,
+    ) -> Result<&'a Completers, Refusal> {
+        let (completers, takes) = match self {
+            Self::Prompt { name } => {
+                let prompt = catalogue.prompt(name).ok_or_else(|| unknown_prompt(name))?;
+                (Some(&prompt.completers), prompt.takes(argument))
+            }
+            Self::Resource { uri } => match catalogue.template_of(uri) {
+                Some(template) => {
+                    let takes = template.pattern.variables().contains(&argument);
+                    (Some(&template.template.completers), takes)
+                }
+                // One that is no template's has nothing to fill in.
+                None if catalogue.resource(uri).is_some() => (None, false),
+                None => return Err(unknown_resource(uri)),
+            },
+        };
+        completers.filter(|_| takes).ok_or_else(|| {
+            let why = format!("there is no argument `{}`", shortened(argument));
+            Refusal::new(Code::InvalidParams).because(why)
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Argument {
+    name: String,
+    value: String,
+}
+
+#[derive(Deserialize)]
+struct CompleteContext {
+    #[serde(default)]
+    arguments: Option<BTreeMap<String, String>>,
+}
+
+/// An object and nothing else: serde would read a struct from an array as well.
+struct Object<T>(T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
+            type Value = Object<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
+    }
+}
