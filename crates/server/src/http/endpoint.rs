@@ -344,7 +344,7 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
             "the client must accept text/event-stream",
         ));
     }
-    header_version(headers).map_err(|refusal| reply::refused(&refusal))?;
+    has_sessions(headers)?;
     let Some(id) = session_id(headers)? else {
         return Err(missing_session());
     };
@@ -382,7 +382,7 @@ pub(crate) async fn delete(State(web): State<Arc<Web>>, request: Request) -> Res
 
 async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
-    header_version(&parts.headers).map_err(|refusal| reply::refused(&refusal))?;
+    has_sessions(&parts.headers)?;
     let Some(id) = session_id(&parts.headers)? else {
         return Err(missing_session());
     };
@@ -391,6 +391,16 @@ async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
         .await
         .map_err(|refusal| reply::refused_with(StatusCode::NOT_FOUND, &refusal))?;
     Ok(reply::no_content())
+}
+
+/// 2026-07-28 has no sessions, so there is nothing to listen to and nothing to end.
+fn has_sessions(headers: &HeaderMap) -> Result<(), Refused> {
+    let version = header_version(headers).map_err(|refusal| reply::refused(&refusal))?;
+    if version.is_some_and(|version| version.era() == Era::Stateless) {
+        let refusal = Refusal::new(Code::ProtocolError).because("2026-07-28 has only POST");
+        return Err(reply::method_not_allowed(&refusal));
+    }
+    Ok(())
 }
 
 fn missing_session() -> Refused {

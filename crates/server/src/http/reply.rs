@@ -131,6 +131,14 @@ pub(crate) fn not_acceptable(why: &'static str) -> Refused {
     refused_with(StatusCode::NOT_ACCEPTABLE, &refusal)
 }
 
+/// A method that this version does not have.
+pub(crate) fn method_not_allowed(refusal: &Refusal) -> Refused {
+    let mut response = refused_with(StatusCode::METHOD_NOT_ALLOWED, refusal);
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+    response
+}
+
 /// Tells the client the id of its new session.
 pub(crate) fn add_session(response: &mut Response, id: &str) {
     if let Ok(id) = HeaderValue::from_str(id) {
