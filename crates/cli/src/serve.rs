@@ -2,14 +2,20 @@
 
 use crate::{Stop, block_on, load, load::Source, terminal::Look};
 use anyhow::anyhow;
-use interlock::{Rules, workflow::file::parse_duration};
-use std::{io, path::PathBuf, time::Duration};
+use interlock::{AllowedHosts, HttpOptions, Rules, Server, workflow::file::parse_duration};
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    time::Duration,
+};
+use tokio::net::TcpListener;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Serve a workflow file to an MCP client
 ///
-/// The client speaks over standard input and output; the log goes to standard error. When the
-/// input ends, or SIGTERM or SIGINT comes, running calls may end, and then the server does.
+/// One client speaks over standard input and output, or any number over HTTP; the log goes to
+/// standard error. When the input ends, or SIGTERM or SIGINT comes, running calls may end, and then
+/// the server does.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Environment:
@@ -22,14 +28,24 @@ Exit codes:
 
 Examples:
   interlock serve flow.yaml
+  interlock serve flow.yaml --http 127.0.0.1:8080
   interlock serve flow.yaml --log debug 2>flow.log
   interlock serve flow.yaml --tool-timeout 5m --drain-timeout 10s")]
 pub(crate) struct Arguments {
     /// The workflow file, YAML or JSON
     file: PathBuf,
     /// Serve over standard input and output, which is the default
-    #[arg(long)]
+    #[arg(long, conflicts_with = "http")]
     stdio: bool,
+    /// Serve over HTTP at this address, at the path /mcp
+    #[arg(long, value_name = "ADDRESS")]
+    http: Option<String>,
+    /// A name by which clients may address the server, besides those of this machine
+    #[arg(long, value_name = "HOST", requires = "http")]
+    allow_host: Vec<String>,
+    /// A web origin whose pages may use the server, besides those of this machine
+    #[arg(long, value_name = "ORIGIN", requires = "http")]
+    allow_origin: Vec<String>,
     /// How much to log: off, error, warn, info, debug or trace [default: warn]
     #[arg(long, value_name = "LEVEL")]
     log: Option<LevelFilter>,
@@ -69,13 +85,33 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
     for warning in &file.warnings {
         tracing::warn!("{}:{warning}", source.name());
     }
-    block_on(server.serve_stdio())?.map_err(|error| {
+    let served = match &arguments.http {
+        None => block_on(server.serve_stdio()),
+        Some(address) => block_on(serve_http(&server, address, arguments)),
+    };
+    served?.map_err(|error| {
         Stop::Failed(if error.kind() == io::ErrorKind::Interrupted {
             anyhow!("a second signal came while calls were running, so they were torn down")
         } else {
             anyhow::Error::new(error).context("serving failed")
         })
     })
+}
+
+async fn serve_http(server: &Server, address: &str, arguments: &Arguments) -> io::Result<()> {
+    let listener = TcpListener::bind(address).await?;
+    let address = listener.local_addr()?;
+    // Whoever starts it with port 0 wants to know; nobody else has to listen.
+    let _ = writeln!(io::stderr(), "listening on http://{address}/mcp");
+    if !address.ip().is_loopback() {
+        tracing::warn!(%address, "anybody who reaches this address can use the server");
+    }
+    let hosts = arguments.allow_host.iter().cloned();
+    let hosts = hosts.fold(AllowedHosts::new(), AllowedHosts::allow_host);
+    let origins = arguments.allow_origin.iter().cloned();
+    let hosts = origins.fold(hosts, AllowedHosts::allow_origin);
+    let options = HttpOptions::default().hosts(hosts);
+    server.serve_http_with(listener, options).await
 }
 
 /// How much to log, by the flag, else the environment, else warnings.

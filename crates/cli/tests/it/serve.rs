@@ -3,7 +3,8 @@
 use crate::stage::{Heard, PATIENCE, Stage};
 use serde_json::{Value, json};
 use std::{
-    io::Write,
+    io::{Read, Write},
+    net::TcpStream,
     process::{Child, ChildStdin, Command, Stdio},
     time::{Duration, Instant},
 };
@@ -371,4 +372,60 @@ fn warnings_of_the_file_are_logged_once_with_their_place() {
     assert!(lines[1].contains("warning[unreachable-state]"), "{lines:?}");
     let silent = stage.run(&["serve", "flow.yaml", "--log", "off"]);
     assert_eq!((silent.code, &*silent.stderr), (Some(0), ""));
+}
+
+/// One request on a connection of its own: the status line with the headers, and the body.
+fn post(address: &str, headers: &str, message: &Value) -> (String, Value) {
+    let body = message.to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(
+        stream,
+        "POST /mcp HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Accept: application/json, text/event-stream\r\nConnection: close\r\n\
+         Content-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let body = serde_json::from_str(body).unwrap_or(Value::Null);
+    (head.to_ascii_lowercase(), body)
+}
+
+#[test]
+fn a_file_is_served_over_http_until_a_signal_comes() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let served = Served::spawn(&stage, &["--http", "127.0.0.1:0"]);
+    let line = served.stderr.next().unwrap();
+    let url = line.strip_prefix("listening on http://").unwrap();
+    let address = url.strip_suffix("/mcp").unwrap();
+    let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "test", "version": "0"},
+    }});
+    let (head, answer) = post(address, "", &hello);
+    assert!(head.starts_with("http/1.1 200"), "{head}");
+    assert_eq!(answer["result"]["serverInfo"]["name"], "gates");
+    let mut lines = head.lines();
+    let session = lines.find_map(|line| line.strip_prefix("mcp-session-id: "));
+    let session = format!("Mcp-Session-Id: {}\r\n", session.unwrap());
+
+    let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
+    let (_, answer) = post(address, &session, &list);
+    assert_eq!(answer["result"]["tools"][0]["name"], "open");
+    let (head, _) = post(address, "Mcp-Session-Id: made-up\r\n", &list);
+    assert!(head.starts_with("http/1.1 404"), "{head}");
+    served.terminate();
+    assert_eq!(served.code(), Some(0));
+}
+
+#[test]
+fn an_address_that_is_none_is_said_so() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let served = Served::spawn(&stage, &["--http", "nowhere"]);
+    served.logged("serving failed");
+    assert_eq!(served.code(), Some(1));
 }
