@@ -61,12 +61,12 @@ export async function until(what, condition) {
   return ok(what, condition(), `not within ${UNTIL_MS} ms`);
 }
 
-/** Runs sections one after the other and ends the process. */
-export async function run(sections) {
+/** Runs sections one after the other, each for so long at most, and ends the process. */
+export async function run(sections, ms = SECTION_MS) {
   for (const [name, body] of sections) {
     section = name;
     try {
-      await within(SECTION_MS, body());
+      await within(ms, body());
     } catch (error) {
       ok('goes through', false, describe(error));
     }

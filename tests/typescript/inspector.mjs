@@ -11,7 +11,9 @@ import { dirname, join } from 'node:path';
 import { equal, includes, ok, options, run } from './checks.mjs';
 import { HANDSHAKE, STATELESS } from './fixtures.mjs';
 
+/** For one question, and for a row of them. */
 const LIMIT_MS = 30_000;
+const SECTION_MS = 240_000;
 /** How the Inspector ends when a tool said that it failed, or when there is no such tool. */
 const TOOL_ERROR = 5;
 
@@ -121,10 +123,11 @@ async function stdio() {
   await load(server);
 }
 
-await run([
+const sections = [
   ['handshake', handshake],
   ['stateless', stateless],
   ['stdio', stdio],
   ['http load', () => load(overHttp(options['echo-url'], 'legacy'))],
   ['http stateless load', () => load(overHttp(options['echo-url'], 'modern'))],
-]);
+];
+await run(sections, SECTION_MS);

@@ -11,7 +11,7 @@ use crate::server::Servers;
 use crate::steps::Ran;
 use crate::workspace::Workspace;
 
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(600);
 
 /// The official TypeScript client does everything that it can do.
 pub(crate) fn typescript(workspace: &Workspace) -> Result<Ran> {
