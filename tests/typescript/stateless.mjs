@@ -2,7 +2,7 @@
 
 import { LOG_LEVEL_META_KEY, SUBSCRIPTION_ID_META_KEY } from '@modelcontextprotocol/client';
 
-import { equal, includes, ok, options, rejects, until } from './checks.mjs';
+import { equal, includes, ok, rejects, until } from './checks.mjs';
 import * as fixtures from './fixtures.mjs';
 import { STATELESS, WATCHED, call, text } from './fixtures.mjs';
 import { ABLE, conformance } from './wire.mjs';
@@ -57,19 +57,10 @@ async function discover({ client, wire, transport }) {
   equal('no session', transport.sessionId, undefined);
   equal('no handshake', wire.sent.filter((message) => message.method === 'initialize'), []);
   const prior = { kind: 'modern', discover: client.getDiscoverResult() };
-  equal('what was discovered serves once more', await adopts(prior), 1);
-}
-
-/** How many messages a client needs that has discovered the server before. */
-async function adopts(prior) {
-  const { Client, StreamableHTTPClientTransport } = await import('@modelcontextprotocol/client');
-  const { Wire } = await import('./wire.mjs');
-  const wire = new Wire();
-  const client = new Client({ name: 'interlock-tests', version: '1.0.0' });
-  await client.connect(wire.tap(new StreamableHTTPClientTransport(new URL(options.conformance))), { prior });
-  await call(client, 'test_simple_text');
-  await client.close();
-  return wire.sent.filter((message) => 'id' in message).length;
+  await conformance({ prior }, async ({ client, wire }) => {
+    await call(client, 'test_simple_text');
+    equal('what was discovered serves once more', wire.sent.map((message) => message.method), ['tools/call']);
+  });
 }
 
 async function probe({ client, wire }) {

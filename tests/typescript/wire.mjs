@@ -75,19 +75,20 @@ export const ABLE = {
 };
 
 /**
- * A connection over HTTP or stdio. `how` has the client's options, and `session` to join one.
+ * A connection over HTTP or stdio. `how` has the client's options, `session` to join one, and
+ * `prior` for what is known of the server.
  * The client is closed when `body` ends.
  */
 export async function over(transport, how, body) {
   const wire = new Wire();
-  const { session, handlers = {}, ...clientOptions } = how;
+  const { session, prior, handlers = {}, ...clientOptions } = how;
   const client = new Client(INFO, { capabilities: {}, ...clientOptions });
   for (const [method, handler] of Object.entries(handlers)) {
     client.setRequestHandler(method, (request) => handler(request.params));
   }
   client.onerror = (error) => wire.errors.push(error);
   const pipe = wire.tap(transport(wire, session));
-  await client.connect(pipe, { timeout: REQUEST_MS });
+  await client.connect(pipe, { timeout: REQUEST_MS, prior });
   try {
     return await body({ client, wire, transport: pipe });
   } finally {
