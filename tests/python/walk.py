@@ -13,18 +13,19 @@ and doors.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import sys
-import tempfile
 import time
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client.stdio import PROCESS_TERMINATION_TIMEOUT, stdio_client
+from mcp import Client, MCPError
+from mcp.client.stdio import PROCESS_TERMINATION_TIMEOUT
+
+from harness import Report, Wire, run, text
 
 # --- What the examples promise ---------------------------------------------------------------
 
@@ -227,7 +228,7 @@ async def through(flow: Flow, client: Client, wire: Wire, report: Report) -> Non
         report.equal("what is always there works", result.is_error, False)
         await lists(flow, state, client, report)
     report.at = "the end"
-    report.equal("list changes out of place", wire.stray(), [])
+    report.equal("list changes out of place", stray(wire), [])
 
 
 async def called(
@@ -247,7 +248,7 @@ async def called(
     report.within("what is next", flow.states[step.to].tools, names(told.get("next")))
     before, after = flow.states[state], flow.states[step.to]
     changed = [kind for kind in (TOOLS, RESOURCES, PROMPTS) if getattr(before, kind) != getattr(after, kind)]
-    report.equal("list changes before the result", wire.changes_before_last_result(), sorted(changed))
+    report.equal("list changes before the result", changes_before_last_result(wire), sorted(changed))
     if not step.gives_key:
         return None
     if result.structured_content is not None:
@@ -264,7 +265,7 @@ async def refused(flow: Flow, state: str, step: Refused, client: Client, wire: W
     report.equal("the code", refusal.get("code"), NOT_IN_STATE)
     report.equal("the state told", refusal.get("state"), state)
     report.within("what is allowed", flow.states[state].tools, names(refusal.get("allowed")))
-    report.equal("list changes before the result", wire.changes_before_last_result(), [])
+    report.equal("list changes before the result", changes_before_last_result(wire), [])
 
 
 async def lists(flow: Flow, state: str, client: Client, report: Report) -> None:
@@ -299,117 +300,56 @@ async def stateless(flow: Flow, client: Client, wire: Wire, report: Report) -> N
     requests = [message for message in wire.sent() if "id" in message]
     versions = {m["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] for m in requests}
     report.equal("versions sent", versions, {STATELESS})
-    report.equal("list changes sent to a client that does not listen", wire.list_changes(), [])
+    report.equal("list changes sent to a client that does not listen", list_changes(wire), [])
 
 
-# --- The wire, in the order of arrival -------------------------------------------------------
+# --- What was announced, and when ------------------------------------------------------------
 
 
-class Wire:
-    """A stdio transport that remembers every message in the order in which it crossed the pipe.
-
-    The client runs notification callbacks in tasks of their own, so the order in which callbacks
-    and results surface proves nothing. Its read stream has no buffer and one reader, so the order
-    in which messages come out of it is the order of the server's lines.
-    """
-
-    def __init__(self, parameters: StdioServerParameters, errlog: Any) -> None:
-        self.log: list[tuple[str, dict[str, Any]]] = []
-        self._inner = stdio_client(parameters, errlog=errlog)
-
-    async def __aenter__(self) -> tuple[Tap, Tap]:
-        read, write = await self._inner.__aenter__()
-        return Tap(read, self), Tap(write, self)
-
-    async def __aexit__(self, *exc: Any) -> bool | None:
-        return await self._inner.__aexit__(*exc)
-
-    def record(self, way: str, item: Any) -> None:
-        if isinstance(item, Exception):
-            self.log.append((way, {"unreadable": str(item)}))
-        else:
-            self.log.append((way, item.message.model_dump(by_alias=True, exclude_unset=True, mode="json")))
-
-    def sent(self) -> list[dict[str, Any]]:
-        return [message for way, message in self.log if way == ">"]
-
-    def list_changes(self) -> list[str]:
-        return [kind for way, message in self.log if way == "<" and (kind := changed_list(message))]
-
-    def changes_before_last_result(self) -> list[str]:
-        """The kinds announced between the last tool call and its answer, each as often as it came."""
-        start, end = self._calls()[-1]
-        return sorted(kind for _, message in self.log[start:end] if (kind := changed_list(message)))
-
-    def stray(self) -> list[str]:
-        """The kinds announced at any other time than between a tool call and its answer."""
-        calls = self._calls()
-        return [
-            kind
-            for at, (_, message) in enumerate(self.log)
-            if (kind := changed_list(message)) and not any(start < at < end for start, end in calls)
-        ]
-
-    def _calls(self) -> list[tuple[int, int]]:
-        """Where in the log each tool call went out and its answer came in."""
-        asked = [(at, m["id"]) for at, (way, m) in enumerate(self.log) if way == ">" and m["method"] == "tools/call"]
-        answered = {m["id"]: at for at, (way, m) in enumerate(self.log) if way == "<" and "method" not in m and "id" in m}
-        return [(at, answered[number]) for at, number in asked if number in answered]
+def list_changes(wire: Wire) -> list[str]:
+    return [kind for message in wire.received() if (kind := changed_list(message))]
 
 
-class Tap:
-    """One stream of the transport; everything that passes is recorded first."""
+def changes_before_last_result(wire: Wire) -> list[str]:
+    """The kinds announced between the last tool call and its answer, each as often as it came."""
+    start, end = calls(wire)[-1]
+    return sorted(kind for _, message in wire.log[start:end] if (kind := changed_list(message)))
 
-    def __init__(self, inner: Any, wire: Wire) -> None:
-        self._inner, self._wire = inner, wire
 
-    async def receive(self) -> Any:
-        item = await self._inner.receive()
-        self._wire.record("<", item)
-        return item
+def stray(wire: Wire) -> list[str]:
+    """The kinds announced at any other time than between a tool call and its answer."""
+    spans = calls(wire)
+    return [
+        kind
+        for at, (_, message) in enumerate(wire.log)
+        if (kind := changed_list(message)) and not any(start < at < end for start, end in spans)
+    ]
 
-    async def send(self, item: Any) -> None:
-        self._wire.record(">", item)
-        await self._inner.send(item)
 
-    def __aiter__(self) -> Tap:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> Tap:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(self, *exc: Any) -> bool | None:
-        return await self._inner.__aexit__(*exc)
+def calls(wire: Wire) -> list[tuple[int, int]]:
+    """Where in the log each tool call went out and its answer came in."""
+    log = wire.log
+    asked = [(at, m["id"]) for at, (way, m) in enumerate(log) if way == ">" and m["method"] == "tools/call"]
+    answered = {m["id"]: at for at, (way, m) in enumerate(log) if way == "<" and "method" not in m and "id" in m}
+    return [(at, answered[number]) for at, number in asked if number in answered]
 
 
 class connect:
     """A client on a server process of its own; on failure the talk and the server's stderr are shown."""
 
     def __init__(self, command: list[str], mode: str, report: Report) -> None:
-        self._parameters = StdioServerParameters(command=command[0], args=command[1:])
+        self._wire = Wire.stdio(command)
         self._mode, self._report = mode, report
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> tuple[Client, Wire]:
         self._report.at = "connecting"
-        self._errlog = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
-        self._wire = Wire(self._parameters, self._errlog)
         try:
             # No cache: every list that is asked for crosses the wire.
             client = Client(self._wire, mode=self._mode, cache=None, read_timeout_seconds=20)
             return await self._stack.enter_async_context(client), self._wire
         except BaseException:
-            self._show()
+            self._wire.show()
             raise
 
     async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -422,50 +362,8 @@ class connect:
                 time.monotonic() - began < PROCESS_TERMINATION_TIMEOUT,
             )
         except BaseException:
-            self._show()
+            self._wire.show()
             raise
-
-    def _show(self) -> None:
-        for way, message in self._wire.log[-8:]:
-            print(f"     {way} {json.dumps(message)[:600]}")
-        self._errlog.seek(0)
-        for line in self._errlog.read().splitlines()[-20:]:
-            print(f"     stderr: {line}")
-
-
-# --- Judging ---------------------------------------------------------------------------------
-
-
-class Failed(Exception):
-    """A check that did not hold; it ends its walk."""
-
-
-class Report:
-    """Counts checks and prints one line for each."""
-
-    def __init__(self) -> None:
-        self.passed = self.failed = 0
-        self.walk = self.at = ""
-
-    def equal(self, what: str, actual: Any, expected: Any) -> None:
-        self._judge(what, actual == expected, f"expected {expected!r}, got {actual!r}")
-
-    def true(self, what: str, actual: Any) -> None:
-        self._judge(what, bool(actual), f"got {actual!r}")
-
-    def within(self, what: str, parts: tuple[str, ...], whole: Any) -> None:
-        missing = [part for part in parts if part not in whole]
-        self._judge(what, not missing, f"{missing!r} not in {whole!r}")
-
-    def fail(self, why: str) -> None:
-        self.failed += 1
-        print(f"FAIL {self.walk}: {self.at}: {why}", flush=True)
-
-    def _judge(self, what: str, held: bool, why: str) -> None:
-        if not held:
-            raise Failed(f"{what}: {why}")
-        self.passed += 1
-        print(f"ok   {self.walk}: {self.at}: {what}", flush=True)
 
 
 class outcome:
@@ -505,20 +403,9 @@ def changed_list(message: dict[str, Any]) -> str | None:
     return kind if what == "list_changed" else None
 
 
-def text(result: Any) -> str:
-    return "\n".join(block.text for block in result.content if block.type == "text")
-
-
 def names(entries: Any) -> list[str]:
     """The names in a list of names, or of objects with a name."""
     return [entry["name"] if isinstance(entry, dict) else entry for entry in entries or []]
-
-
-def leaf(error: BaseException) -> BaseException:
-    """The first cause in a group: task groups wrap what happens inside them."""
-    while (inner := getattr(error, "exceptions", None)) is not None:
-        error = inner[0]
-    return error
 
 
 @dataclass(frozen=True)
@@ -528,23 +415,6 @@ class Paths:
 
     def serve(self, file: str) -> list[str]:
         return [self.interlock, "serve", file, "--stdio"]
-
-
-async def run(chosen: list[Any], paths: Paths) -> Report:
-    report = Report()
-    for each in chosen:
-        report.walk, report.at = each.__name__, ""
-        try:
-            with anyio.fail_after(WALK_SECONDS):
-                await each(paths, report)
-        except Exception as error:
-            cause = leaf(error)
-            if isinstance(cause, TimeoutError):
-                report.fail(f"not done within {WALK_SECONDS} s")
-            else:
-                why = str(cause) if isinstance(cause, Failed) else repr(cause)
-                report.fail(" ".join(why.split()))
-    return report
 
 
 def main() -> int:
@@ -557,9 +427,9 @@ def main() -> int:
     if unknown := [name for name in options.walks if name not in by_name]:
         parser.error(f"no such walk: {', '.join(unknown)}; there are: {', '.join(by_name)}")
     chosen = [by_name[name] for name in options.walks] or list(WALKS)
-    report = anyio.run(run, chosen, Paths(options.interlock, options.examples))
-    print(f"{report.passed} passed, {report.failed} failed")
-    return 1 if report.failed else 0
+    paths = Paths(options.interlock, options.examples)
+    walks = [(each.__name__, partial(each, paths)) for each in chosen]
+    return anyio.run(run, walks, WALK_SECONDS).end()
 
 
 if __name__ == "__main__":

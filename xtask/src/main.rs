@@ -7,12 +7,16 @@
     reason = "what a task prints is what it is run for"
 )]
 
+mod clients;
+mod conformance;
 mod examples;
 mod fuzz;
 mod mutants;
+mod npm;
 mod plant;
 mod process;
 mod python;
+mod server;
 mod steps;
 mod tidy;
 mod tools;
@@ -111,7 +115,7 @@ fn help() -> String {
         "cargo xtask test [--keep-going] [STEP…]    run all steps, or those named, in this order:\n",
     );
     for step in STEPS {
-        text.push_str(&format!("    {:<10} {}\n", step.name, step.about));
+        text.push_str(&format!("    {:<11} {}\n", step.name, step.about));
     }
     text.push_str(TASKS);
     text.push_str("INTERLOCK_NO_SKIP=1   a step that cannot run here is a failure\n");

@@ -1,4 +1,4 @@
-//! The step `python`: the official Python MCP client walks the examples.
+//! The step `python`: the official Python MCP client walks the examples, over stdio and HTTP.
 //!
 //! The client is installed once, with exact versions, below the target folder. A stamp written
 //! last says for which requirements and which Python that was; without it, or with another one,
@@ -13,11 +13,14 @@ use anyhow::{Context, Result};
 
 use crate::examples;
 use crate::process;
+use crate::server::Servers;
 use crate::steps::Ran;
 use crate::workspace::Workspace;
 
 const REQUIREMENTS: &str = "tests/python/requirements.txt";
+/// Walks through workflows, and then everything else that the client can do.
 const WALK: &str = "tests/python/walk.py";
+const WIRE: &str = "tests/python/wire.py";
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
@@ -54,6 +57,15 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
             .current_dir(&workspace.root),
         LIMIT,
     )?;
+    let servers = Servers::start(workspace)?;
+    let mut wire = client.python();
+    wire.arg(WIRE)
+        .args(servers.arguments())
+        .current_dir(&workspace.root);
+    let ran = process::run_within(&mut wire, LIMIT);
+    // A server that broke explains what the script complains of.
+    servers.stop()?;
+    ran?;
     Ok(Ran::Done)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{examples, plant, python, tidy};
+use crate::{clients, conformance, examples, plant, python, tidy};
 
 /// One step. It passes, fails with an error, or says why it cannot run here.
 pub(crate) struct Step {
@@ -86,8 +86,23 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "python",
-        about: "walk the examples with the official Python client",
+        about: "walk the examples with the official Python client, over stdio and HTTP",
         run: python::run,
+    },
+    Step {
+        name: "typescript",
+        about: "do everything that the official TypeScript client can do, over stdio and HTTP",
+        run: clients::typescript,
+    },
+    Step {
+        name: "inspector",
+        about: "ask the MCP Inspector's command line about the examples",
+        run: clients::inspector,
+    },
+    Step {
+        name: "conformance",
+        about: "run the official MCP conformance suite, all revisions, warnings are errors",
+        run: conformance::run,
     },
 ];
 
@@ -174,7 +189,7 @@ impl Summary {
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, end) in &self.lines {
-            writeln!(f, "{name:<10} {end}")?;
+            writeln!(f, "{name:<11} {end}")?;
         }
         write!(
             f,
@@ -260,7 +275,7 @@ mod tests {
             "1 passed, 1 failed, 1 skipped",
         );
         assert!(text.contains("it broke"));
-        assert!(text.contains("last       not run"));
+        assert!(text.contains("last        not run"));
     }
 
     #[test]
@@ -271,7 +286,7 @@ mod tests {
             OnSkip::Allow,
             "2 passed, 1 failed, 1 skipped",
         );
-        assert!(text.contains("last       passed"));
+        assert!(text.contains("last        passed"));
     }
 
     #[test]

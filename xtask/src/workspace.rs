@@ -53,6 +53,13 @@ pub(crate) enum Origin {
     Outside,
 }
 
+/// How cargo built something.
+#[derive(Clone, Copy)]
+pub(crate) enum Profile {
+    Debug,
+    Release,
+}
+
 impl Workspace {
     /// Asks cargo. The answer holds for the workspace that this program was built from.
     pub(crate) fn load() -> Result<Self> {
@@ -69,6 +76,16 @@ impl Workspace {
     pub(crate) fn built(&self, program: &str) -> PathBuf {
         let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
         self.target.join("debug").join(file)
+    }
+
+    /// An example that cargo built.
+    pub(crate) fn example(&self, profile: Profile, name: &str) -> PathBuf {
+        let folder = match profile {
+            Profile::Debug => "debug",
+            Profile::Release => "release",
+        };
+        let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+        self.target.join(folder).join("examples").join(file)
     }
 
     fn parse(metadata: &str) -> Result<Self> {

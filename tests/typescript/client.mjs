@@ -1,0 +1,12 @@
+// Everything that the official TypeScript client can do, against the examples.
+//
+//     node client.mjs --conformance URL --echo-url URL --echo PROGRAM
+//
+// Prints one line per check; the last one is `N checks, M failed`.
+
+import { run } from './checks.mjs';
+import { sections as echo } from './echo.mjs';
+import { sections as handshake } from './handshake.mjs';
+import { sections as stateless } from './stateless.mjs';
+
+await run([...handshake, ...stateless, ...echo]);
