@@ -124,16 +124,21 @@ impl Web {
     pub(crate) async fn read(&self, body: Body) -> Result<Bytes, Refused> {
         let most = self.inner.limits.bytes;
         let whole = Limited::new(body, most).collect();
-        match tokio::time::timeout(self.body_timeout, whole).await {
-            Ok(Ok(collected)) => Ok(collected.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => {
+        let clock = &*self.inner.clock;
+        let read = tokio::select! {
+            read = whole => Some(read),
+            () = clock.sleep_until(clock.now() + self.body_timeout) => None,
+        };
+        match read {
+            Some(Ok(collected)) => Ok(collected.to_bytes()),
+            Some(Err(error)) if error.is::<LengthLimitError>() => {
                 let malformed = Malformed::too_large(&self.inner.limits);
                 Err(reply::refused(&malformed.refusal))
             }
-            Ok(Err(_)) => Err(reply::refused(
+            Some(Err(_)) => Err(reply::refused(
                 &Refusal::new(Code::ProtocolError).because("the body could not be read"),
             )),
-            Err(_) => Err(reply::with_status(
+            None => Err(reply::with_status(
                 StatusCode::REQUEST_TIMEOUT,
                 &ErrorId::Absent,
                 &Refusal::new(Code::Timeout).because("the body took too long to arrive"),
