@@ -24,11 +24,14 @@
 //! - A handler that panics or hangs costs its own call and nothing else.
 //! - Keep what a handler remembers under [`Context::instance`]. Unless the workflow's scope says
 //!   otherwise, each client has an instance of its own, and never sees another's.
+//! - A handler that asks its client something may run more than once: on 2026-07-28 it begins again
+//!   when the answers are there. What must happen once goes after the last question.
+//! - Over HTTP, say who may come in: [`HttpOptions::authenticator`]. Without one, everybody who
+//!   reaches the server is the same anonymous [`Principal`].
 //!
-//! One way through the house: the transport gives lines, the driver makes frames of them, the
-//! connection machine admits them, the gate judges them, a call runs around the invocation
-//! machine, its outcome commits a step, lists that changed are announced, the answer goes out.
-//! Only `driver` and `call` are loops, and neither decides anything.
+//! One way through the house: the transport gives messages, the connection machine admits them,
+//! the gate judges them, a call runs around the invocation machine, its outcome commits a step,
+//! lists that changed are announced, the answer goes out. `docs/architecture.md` is the map.
 
 mod ask;
 mod audience;
