@@ -154,22 +154,7 @@ impl Inner {
 
     /// What the handshake era may use of this server.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
-        let offering = self.offering();
-        let has = |kind| offering.catalogue.has_any(kind);
-        [
-            (Kind::Tool, Capability::Tools),
-            (Kind::Resource, Capability::Resources),
-            (Kind::Prompt, Capability::Prompts),
-        ]
-        .into_iter()
-        .filter_map(|(kind, capability)| has(kind).then_some(capability))
-        .chain(
-            offering
-                .catalogue
-                .completes()
-                .then_some(Capability::Completions),
-        )
-        .collect()
+        self.offering().catalogue.capabilities().clone()
     }
 
     /// What stateless requests may use of this server, as far as no workflow binds it.
