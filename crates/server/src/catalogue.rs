@@ -8,10 +8,15 @@ use crate::{
     schema::Schema,
     uri,
 };
+use interlock_proto::era::Capability;
 use interlock_workflow::{About, Kind, UriTemplate};
 use serde::Serialize;
 use serde_json::Value;
-use std::{borrow::Cow, collections::HashMap, sync::Arc};
+use std::{
+    borrow::Cow,
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
 
 /// Everything a server has. Cloning it is cheap enough for a change now and then.
 #[derive(Clone, Debug, Default)]
@@ -20,6 +25,7 @@ pub(crate) struct Catalogue {
     resources: Shelf<Resource>,
     templates: Shelf<CheckedTemplate>,
     prompts: Shelf<Prompt>,
+    capabilities: BTreeSet<Capability>,
 }
 
 /// A tool with its schemas, ready for use.
@@ -109,6 +115,7 @@ impl Catalogue {
                 headers,
             };
             self.tools.add(Kind::Tool, name, checked, errors);
+            self.capabilities.insert(Capability::Tools);
         }
     }
 
@@ -116,6 +123,7 @@ impl Catalogue {
         let name = resource.model.uri.clone();
         if named(Kind::Resource, &name, resource_name(&name), errors).is_some() {
             self.resources.add(Kind::Resource, name, resource, errors);
+            self.capabilities.insert(Capability::Resources);
         }
     }
 
@@ -135,6 +143,10 @@ impl Catalogue {
             Ok(pattern) => {
                 let takes = |argument: &str| pattern.variables().contains(&argument);
                 completable(kind, &name, &template.completers, takes, errors);
+                self.capabilities.insert(Capability::Resources);
+                if !template.completers.is_empty() {
+                    self.capabilities.insert(Capability::Completions);
+                }
                 let checked = CheckedTemplate { template, pattern };
                 self.templates.add(kind, name, checked, errors);
             }
@@ -150,6 +162,10 @@ impl Catalogue {
         if named(Kind::Prompt, &name, prompt_name(&name), errors).is_some() {
             let takes = |argument: &str| prompt.takes(argument);
             completable(Kind::Prompt, &name, &prompt.completers, takes, errors);
+            self.capabilities.insert(Capability::Prompts);
+            if !prompt.completers.is_empty() {
+                self.capabilities.insert(Capability::Completions);
+            }
             self.prompts.add(Kind::Prompt, name, prompt, errors);
         }
     }
@@ -212,14 +228,6 @@ impl Catalogue {
         self.templates_for(uri).next().map(|(template, _)| template)
     }
 
-    /// Whether anything completes arguments.
-    pub(crate) fn completes(&self) -> bool {
-        let prompts = self.prompts.all().map(|(_, prompt)| &prompt.completers);
-        let templates = self.templates.all();
-        let templates = templates.map(|(_, checked)| &checked.template.completers);
-        prompts.chain(templates).any(|all| !all.is_empty())
-    }
-
     pub(crate) fn prompt(&self, name: &str) -> Option<&Arc<Prompt>> {
         self.prompts.find(name)
     }
@@ -258,12 +266,10 @@ impl Catalogue {
         }
     }
 
-    pub(crate) fn has_any(&self, kind: Kind) -> bool {
-        match kind {
-            Kind::Tool => !self.tools.is_empty(),
-            Kind::Resource => !self.resources.is_empty() || !self.templates.is_empty(),
-            Kind::Prompt => !self.prompts.is_empty(),
-        }
+    /// What it takes to use everything that has ever been here. What a client has been told of
+    /// does not go away with the last thing of its kind.
+    pub(crate) const fn capabilities(&self) -> &BTreeSet<Capability> {
+        &self.capabilities
     }
 
     /// What a workflow is compared with: everything, whether it is switched on or not.
@@ -455,9 +461,5 @@ impl<T> Shelf<T> {
 
     fn names(&self) -> impl Iterator<Item = &str> {
         self.items().map(|(name, _)| name)
-    }
-
-    fn is_empty(&self) -> bool {
-        self.slots.is_empty()
     }
 }

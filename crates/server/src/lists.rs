@@ -245,3 +245,75 @@ fn tell_what_is_known(entry: &mut Entry<'_>, era: Era) {
 
 /// Where a stateless result says who answers.
 pub(crate) const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::handler::{NoArguments, Tool};
+    use interlock_workflow::end;
+
+    fn catalogue(tools: &[&'static str]) -> Catalogue {
+        let mut catalogue = Catalogue::default();
+        let mut errors = Vec::new();
+        for name in tools {
+            let tool = Tool::new(*name, |_: NoArguments, _| async {});
+            catalogue.add_tool(tool, &mut errors);
+        }
+        assert!(errors.is_empty(), "{errors:?}");
+        catalogue
+    }
+
+    /// Every page of every list of every era is written once, however often it is asked for.
+    #[test]
+    fn a_page_is_written_once() {
+        let workflow = Workflow::builder("w")
+            .state("x", |s| {
+                s.initial()
+                    .tool("a", |t| t.success(end("x")))
+                    .tool("b", |t| t.success("x"))
+            })
+            .state("y", |s| s.tool("a", |t| t.success(end("x"))))
+            .always_tool("c")
+            .build()
+            .unwrap();
+        let catalogue = catalogue(&["a", "b", "c"]);
+        let stock = Stock {
+            catalogue: &catalogue,
+            workflow: Some(&workflow),
+            server: &Implementation::new("s", "0"),
+        };
+        let lists = Lists::new(Some(&workflow), NonZeroUsize::new(2));
+        let at = Some(workflow.initial());
+        let all = || {
+            [
+                lists.handshake(stock, at, Listing::Tools),
+                lists.handshake(stock, None, Listing::Tools),
+                lists.stateless(stock, Listing::Tools),
+                lists.handshake(stock, at, Listing::Templates),
+            ]
+        };
+        assert_eq!(all().map(|list| list.pages.len()), [2, 2, 1, 1]);
+        for (once, again) in all().into_iter().zip(all()) {
+            for (page, same) in once.pages.iter().zip(&again.pages) {
+                assert!(Arc::ptr_eq(page, same));
+            }
+        }
+    }
+
+    #[test]
+    fn a_cursor_tells_its_page_to_its_own_list_only() {
+        let print = |listing, size, names: &[&str]| Fingerprint::new(listing, size, names);
+        let own = print(Listing::Tools, 2, &["ab", "c"]);
+        assert_eq!(own.page(&own.cursor(1)), Some(1));
+        assert_eq!(own.page(&own.cursor(0)), None);
+        for other in [
+            print(Listing::Prompts, 2, &["ab", "c"]),
+            print(Listing::Tools, 3, &["ab", "c"]),
+            print(Listing::Tools, 2, &["a", "bc"]),
+            print(Listing::Tools, 2, &["c", "ab"]),
+            print(Listing::Tools, 2, &["ab"]),
+        ] {
+            assert_eq!(own.page(&other.cursor(1)), None, "{other:?}");
+        }
+    }
+}

@@ -2,7 +2,7 @@
 
 use crate::{
     call::{Purpose, Start},
-    catalogue::{Catalogue, CheckedTemplate, Listing},
+    catalogue::{CheckedTemplate, Listing},
     convert::{self, Answer, No},
     handler::{self, Cache, Hints, Prepared},
     http::modern::mismatch,
@@ -160,16 +160,25 @@ impl Inner {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
         })?;
         let offering = self.offering();
-        let catalogue = &offering.catalogue;
-        let resource = catalogue.resource(&uri);
-        if resource.is_none() && catalogue.templates_for(&uri).next().is_none() {
+        let resource = offering.catalogue.resource(&uri);
+        // Only a workflow can mean another one than the first.
+        let most = if self.workflow.is_some() {
+            usize::MAX
+        } else {
+            1
+        };
+        let fitting: Vec<_> = match resource {
+            Some(_) => Vec::new(),
+            None => offering.catalogue.templates_for(&uri).take(most).collect(),
+        };
+        if resource.is_none() && fitting.is_empty() {
             return Err(Refusal::resource_not_found(&uri, asked.version));
         }
         let round = self.round(asked, &uri, None, retry)?;
         self.admitted(asked, Kind::Resource, &uri, (None, None), round, || {
             let (handler, cache) = match resource {
                 Some(resource) => (resource.prepare(), resource.cache),
-                None => self.one_of_template(asked, catalogue, &uri)?,
+                None => self.one_of_template(asked, &uri, fitting)?,
             };
             let hints = self.cache_hints(asked.version, &uri, cache);
             Ok(handler::hinted(handler, hints))
@@ -181,16 +190,12 @@ impl Inner {
     fn one_of_template(
         &self,
         asked: Asked<'_>,
-        catalogue: &Catalogue,
         uri: &str,
+        mut fitting: Vec<(&Arc<CheckedTemplate>, JsonObject)>,
     ) -> Result<(Prepared, Cache), Refusal> {
-        let meant = |(template, _): &(&Arc<CheckedTemplate>, JsonObject)| {
-            let name = template.pattern.as_str();
-            self.is_let_through_as(asked, uri, name)
-        };
-        let fitting = || catalogue.templates_for(uri);
-        let found = fitting().find(meant).or_else(|| fitting().next());
-        let (template, values) = found.ok_or_else(|| Refusal::new(Code::ResourceNotFound))?;
+        let names = fitting.iter().map(|(fits, _)| fits.pattern.as_str());
+        let meant = self.template_meant(asked, uri, names).unwrap_or(0);
+        let (template, values) = fitting.swap_remove(meant);
         let template = &template.template;
         let handler = template.prepare(uri, values).map_err(|why| {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
@@ -198,19 +203,24 @@ impl Inner {
         Ok((handler, template.cache))
     }
 
-    /// Whether the gate takes a URI for that template's.
-    fn is_let_through_as(&self, asked: Asked<'_>, uri: &str, template: &str) -> bool {
-        let Some(workflow) = &self.workflow else {
-            return true;
-        };
+    /// Which of these templates the gate takes a URI for, if it takes it for one.
+    fn template_meant<'a>(
+        &self,
+        asked: Asked<'_>,
+        uri: &str,
+        mut templates: impl Iterator<Item = &'a str>,
+    ) -> Option<usize> {
+        let workflow = self.workflow.as_ref()?;
         let at = asked.instance.map(|instance| instance.position());
         match at.map(|at| workflow.admit(at, Kind::Resource, uri)) {
-            Some(Ok(Pass::Bound(binding))) => binding.artifact().name == template,
-            Some(Ok(Pass::Always)) | None => {
+            Some(Ok(Pass::Bound(binding))) => {
+                templates.position(|template| binding.artifact().name == template)
+            }
+            Some(Ok(Pass::Always)) | None => templates.position(|template| {
                 let mut named = workflow.artifacts(Kind::Resource);
                 named.any(|name| name == template) && workflow.is_always(Kind::Resource, template)
-            }
-            Some(Err(_)) => false,
+            }),
+            Some(Err(_)) => None,
         }
     }
 

@@ -315,18 +315,9 @@ impl Inner {
 
     /// What the handshake era may use of this server.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
-        let offering = self.offering();
-        let has = |kind| offering.catalogue.has_any(kind);
-        [
-            (has(Kind::Tool), Capability::Tools),
-            (has(Kind::Resource), Capability::Resources),
-            (has(Kind::Prompt), Capability::Prompts),
-            (true, Capability::Logging),
-            (offering.catalogue.completes(), Capability::Completions),
-        ]
-        .into_iter()
-        .filter_map(|(has, capability)| has.then_some(capability))
-        .collect()
+        let mut all = self.offering().catalogue.capabilities().clone();
+        all.insert(Capability::Logging);
+        all
     }
 
     /// What stateless requests may use of this server, as far as no workflow binds it.

@@ -5,12 +5,14 @@
 
 use crate::common::{desk, hello, modern, tool};
 use interlock::{
-    Context, Failure, Json, NoArguments, Prompt, Resource, Server, Tool, ToolResult,
-    model::{JsonObject, ToolAnnotations},
+    Context, Failure, Json, NoArguments, Partial, Prompt, Resource, ResourceTemplate, Server, Tool,
+    ToolResult,
+    model::{Icon, JsonObject, ToolAnnotations},
 };
 use interlock_testkit::connect;
 use jsonschema::Validator;
 use serde_json::{Value, json};
+use std::num::NonZeroUsize;
 
 /// Whether there are schemas here; says so if there are none.
 fn are_here() -> bool {
@@ -64,6 +66,10 @@ fn rich() -> Server {
         .tool(Tool::new("json", |_: NoArguments, _: Context| async {
             Json(json!({"a": [1]}))
         }))
+        .tool(
+            Tool::new("list", |_: NoArguments, _: Context| async { Json([1, 2]) })
+                .output::<Vec<u32>>(),
+        )
         .tool(Tool::new("fail", |_: NoArguments, _: Context| async {
             Err::<(), _>(Failure::new("no luck"))
         }))
@@ -78,11 +84,29 @@ fn rich() -> Server {
                 .description("House rules")
                 .mime_type("text/plain"),
         )
+        .resource(
+            Resource::blob("file:///x.png", [1, 2, 3])
+                .mime_type("image/png")
+                .size(3),
+        )
+        .template(
+            ResourceTemplate::raw("note://{id}/more", |_: JsonObject, _: Context| async {
+                "more"
+            })
+            .title("More")
+            .icons(vec![Icon::new("https://example.com/n.png")])
+            .complete("id", |_: Partial, _: Context| async { vec!["1", "2"] }),
+        )
         .prompt(
             Prompt::text("sorry", "To {{who}}")
+                .title("Sorry")
                 .required("who")
-                .optional("why"),
+                .optional("why")
+                .complete("who", |_: Partial, _: Context| async {
+                    (0..200).map(|n| n.to_string()).collect::<Vec<_>>()
+                }),
         )
+        .page_size(NonZeroUsize::new(2).unwrap())
         .build()
         .unwrap()
 }
@@ -110,8 +134,36 @@ fn questions() -> Vec<(&'static str, Value, &'static str)> {
             json!({"name": "sorry", "arguments": {"who": "me"}}),
             "GetPromptResult",
         ),
+        (
+            "resources/read",
+            json!({"uri": "note://1/more"}),
+            "ReadResourceResult",
+        ),
+        (
+            "resources/read",
+            json!({"uri": "file:///x.png"}),
+            "ReadResourceResult",
+        ),
+        ("resources/read", json!({"uri": "none"}), "none"),
+        (
+            "completion/complete",
+            json!({
+                "ref": {"type": "ref/prompt", "name": "sorry"},
+                "argument": {"name": "who", "value": ""},
+            }),
+            "CompleteResult",
+        ),
+        (
+            "completion/complete",
+            json!({
+                "ref": {"type": "ref/resource", "uri": "note://{id}/more"},
+                "argument": {"name": "id", "value": ""},
+            }),
+            "CompleteResult",
+        ),
         ("tools/call", call("bare"), "CallToolResult"),
         ("tools/call", call("json"), "CallToolResult"),
+        ("tools/call", call("list"), "CallToolResult"),
         ("tools/call", call("fail"), "CallToolResult"),
         ("tools/call", call("panic"), "CallToolResult"),
         ("tools/call", call("work"), "CallToolResult"),
@@ -180,17 +232,14 @@ async fn stateless_results_are_what_the_protocol_says() {
     const VERSION: &str = "2026-07-28";
     for server in [rich(), desk(tool("work")).build().unwrap()] {
         let (mut client, _connection) = connect(&server);
-        for (method, params, definition) in [
+        let own = [
             ("server/discover", json!({}), "DiscoverResult"),
-            ("tools/list", json!({}), "ListToolsResult"),
-            ("tools/call", json!({"name": "bare"}), "CallToolResult"),
-            ("tools/call", json!({"name": "json"}), "CallToolResult"),
-            ("tools/call", json!({"name": "fail"}), "CallToolResult"),
-            ("tools/call", json!({"name": "panic"}), "CallToolResult"),
-            ("tools/call", json!({"name": "work"}), "CallToolResult"),
-            ("tools/call", json!({"name": "search"}), "CallToolResult"),
             ("nobody/knows", json!({}), "none"),
-        ] {
+        ];
+        let shared = questions()
+            .into_iter()
+            .skip_while(|(method, _, _)| *method == "ping");
+        for (method, params, definition) in shared.chain(own) {
             let answer = client.request(method, modern(params)).await;
             check(VERSION, "JSONRPCMessage", &answer);
             match answer.get("result") {

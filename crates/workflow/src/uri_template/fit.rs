@@ -379,7 +379,8 @@ impl Found {
         for variable in variables {
             let mut values = pairs().map(value_of).filter_map(|(name, value)| {
                 let same = name == variable.name.as_bytes()
-                    || decode(name).is_some_and(|name| name == variable.name);
+                    || name.contains(&b'%')
+                        && decode(name).is_some_and(|name| name == variable.name);
                 same.then_some(value)
             });
             if variable.explode {
