@@ -75,8 +75,8 @@ pub enum AskError {
     /// It did not answer in time.
     #[error("the client did not answer in time")]
     Late,
-    /// The call has ended, and nobody waits for the answer any more.
-    #[error("the call has ended")]
+    /// The call was taken back or has ended, and nobody waits for the answer any more.
+    #[error("nobody waits for the answer any more")]
     Ended,
     /// What was to be asked is not a question that the protocol allows.
     #[error("{0}")]

@@ -298,6 +298,7 @@ impl Context {
         let late = clock.now() + self.0.inner.ask_timeout;
         let answered = tokio::select! {
             answered = answer => answered.unwrap_or(Err(AskError::Ended)),
+            () = self.cancelled() => Err(AskError::Ended),
             () = clock::sleep_until(clock, Some(late)) => Err(AskError::Late),
         };
         drop(waiting);

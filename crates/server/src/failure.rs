@@ -73,11 +73,11 @@ impl<E: std::error::Error + 'static> From<E> for Failure {
             Some(AskError::NotDeclared(refusal) | AskError::NotNow(refusal)) => {
                 Self::refused(refusal.clone())
             }
+            Some(AskError::Ended) => Self::stopped(),
             Some(
                 AskError::Failed { .. }
                 | AskError::Invalid(_)
                 | AskError::Late
-                | AskError::Ended
                 | AskError::NotAQuestion(_),
             )
             | None => Self::new(error.to_string()),

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may")]
 
 mod arguments;
+mod asking;
 mod batches;
 mod before;
 mod cancel;
@@ -14,6 +15,7 @@ mod ending;
 mod frames;
 mod handlers;
 mod handshake;
+mod lifespan;
 mod lists;
 mod load;
 mod pages;
