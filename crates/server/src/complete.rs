@@ -28,7 +28,10 @@ impl Inner {
             ..
         } = read(asked.method.name(), asked.params)?;
         let arguments = context.and_then(|Object(context)| context.arguments);
-        let partial = Partial::new(value, arguments.unwrap_or_default());
+        let partial = Partial {
+            value,
+            arguments: arguments.unwrap_or_default(),
+        };
         let offering = self.offering();
         let completers = reference.completers(&offering.catalogue, &name)?;
         let Some(handler) = completers.prepare(&name, partial) else {

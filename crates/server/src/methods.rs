@@ -39,6 +39,9 @@ pub(crate) enum Plan {
     Call(Box<Start>, Round),
 }
 
+/// A template that a URI fits, and the values that the URI is made of.
+type Fitting<'a> = (&'a Arc<CheckedTemplate>, JsonObject);
+
 /// A request, as far as methods care.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
@@ -175,14 +178,30 @@ impl Inner {
             return Err(Refusal::resource_not_found(&uri, asked.version));
         }
         let round = self.round(asked, &uri, None, retry)?;
-        self.admitted(asked, Kind::Resource, &uri, (None, None), round, || {
+        let named = self.named_so(&uri, &fitting);
+        self.admitted(asked, Kind::Resource, named, (None, None), round, || {
             let (handler, cache) = match resource {
                 Some(resource) => (resource.prepare(), resource.cache),
-                None => self.one_of_template(asked, &uri, fitting)?,
+                None => self.one_of_template(asked, named, &uri, fitting)?,
             };
-            let hints = self.cache_hints(asked.version, &uri, cache);
+            let hints = self.cache_hints(asked.version, named, cache);
             Ok(handler::hinted(handler, hints))
         })
+    }
+
+    /// How the workflow calls a resource, if it calls it by a URI of its own. One resource of a
+    /// template can be written in several ways, and must not pass the gate by another name.
+    fn named_so<'a>(&'a self, uri: &'a str, fitting: &[Fitting<'_>]) -> &'a str {
+        let Some(workflow) = &self.workflow else {
+            return uri;
+        };
+        let named = || workflow.artifacts(Kind::Resource);
+        let is_same = |name: &&str| {
+            let mut fitting = fitting.iter();
+            fitting.any(|(template, values)| template.pattern.values(name).as_ref() == Some(values))
+        };
+        let itself = named().find(|name| *name == uri);
+        itself.or_else(|| named().find(is_same)).unwrap_or(uri)
     }
 
     /// Reads a URI by the first template that it fits. With a workflow, one that the gate let it
@@ -190,11 +209,12 @@ impl Inner {
     fn one_of_template(
         &self,
         asked: Asked<'_>,
+        named: &str,
         uri: &str,
-        mut fitting: Vec<(&Arc<CheckedTemplate>, JsonObject)>,
+        mut fitting: Vec<Fitting<'_>>,
     ) -> Result<(Prepared, Cache), Refusal> {
         let names = fitting.iter().map(|(fits, _)| fits.pattern.as_str());
-        let meant = self.template_meant(asked, uri, names).unwrap_or(0);
+        let meant = self.template_meant(asked, named, names).unwrap_or(0);
         let (template, values) = fitting.swap_remove(meant);
         let template = &template.template;
         let handler = template.prepare(uri, values).map_err(|why| {
@@ -203,22 +223,23 @@ impl Inner {
         Ok((handler, template.cache))
     }
 
-    /// Which of these templates the gate takes a URI for, if it takes it for one.
+    /// Which of these templates the gate takes a resource for, if it takes it for one's.
     fn template_meant<'a>(
         &self,
         asked: Asked<'_>,
-        uri: &str,
+        named: &str,
         mut templates: impl Iterator<Item = &'a str>,
     ) -> Option<usize> {
         let workflow = self.workflow.as_ref()?;
         let at = asked.instance.map(|instance| instance.position());
-        match at.map(|at| workflow.admit(at, Kind::Resource, uri)) {
+        match at.map(|at| workflow.admit(at, Kind::Resource, named)) {
             Some(Ok(Pass::Bound(binding))) => {
                 templates.position(|template| binding.artifact().name == template)
             }
             Some(Ok(Pass::Always)) | None => templates.position(|template| {
-                let mut named = workflow.artifacts(Kind::Resource);
-                named.any(|name| name == template) && workflow.is_always(Kind::Resource, template)
+                let mut artifacts = workflow.artifacts(Kind::Resource);
+                artifacts.any(|name| name == template)
+                    && workflow.is_always(Kind::Resource, template)
             }),
             Some(Err(_)) => None,
         }
@@ -226,8 +247,8 @@ impl Inner {
 
     /// What a result of reading says about being kept. If it is part of a workflow it must not be
     /// kept: a read that does not come here moves nothing.
-    fn cache_hints(&self, version: Version, uri: &str, cache: Cache) -> Hints {
-        let is_free = |workflow: &Workflow| workflow.is_always(Kind::Resource, uri);
+    fn cache_hints(&self, version: Version, named: &str, cache: Cache) -> Hints {
+        let is_free = |workflow: &Workflow| workflow.is_always(Kind::Resource, named);
         match version.era() {
             Era::Handshake => Hints::Absent,
             Era::Stateless if self.workflow.as_ref().is_none_or(is_free) => Hints::Unless(cache),

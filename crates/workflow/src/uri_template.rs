@@ -1,22 +1,5 @@
 //! URI templates such as `order://{id}`, read backwards: which URIs fit, and with what values.
 //!
-//! A template of RFC 6570 says how a URI is made of values. Which values a URI was made of can
-//! often be told, but not always, so this is what is taken for what:
-//!
-//! | Expression | Stands for |
-//! |---|---|
-//! | `{x}` | one character or more, but none of `/`, `?` and `#` |
-//! | `{+x}` | one character or more; no `?` or `#` if a query or a fragment can follow |
-//! | `{#x}` | nothing, or `#` and anything |
-//! | `{.x}`, `{/x}` | nothing, or that character and what `{x}` stands for, or nothing after it |
-//! | `{;x}` | nothing, or `;x`, or `;x=` and a value |
-//! | `{?x,y}`, `{&x,y}` | nothing, or that character and a query: the values are found by their names, in any order, and other names say nothing |
-//!
-//! `{x,y}` is split at its commas, `{.x,y}` at its dots; what is too much belongs to the last, or
-//! to one that is exploded (`{x*}`, a list). `{x:3}` takes three characters at most. Where a URI
-//! can still be read in several ways, what comes first takes as much as it can. A name that comes
-//! twice must mean the same. Values are percent-decoded.
-//!
 //! The gate and whoever serves the resource ask the same code, so that they mean the same.
 
 mod fit;
@@ -57,6 +40,23 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
 }
 
 /// A URI template, ready to be compared with URIs.
+///
+/// A template of RFC 6570 says how a URI is made of values. Which values a URI was made of can
+/// often be told, but not always, so this is what is taken for what:
+///
+/// | Expression | Stands for |
+/// |---|---|
+/// | `{x}` | one character or more, but none of `/`, `?` and `#` |
+/// | `{+x}` | one character or more; no `?` or `#` if a query or a fragment can follow |
+/// | `{#x}` | nothing, or `#` and anything |
+/// | `{.x}`, `{/x}` | nothing, or that character and what `{x}` stands for, or nothing after it |
+/// | `{;x}` | nothing, or `;x`, or `;x=` and a value |
+/// | `{?x,y}`, `{&x,y}` | nothing, or that character and a query: the values are found by their names, in any order, and other names say nothing |
+///
+/// `{x,y}` is split at its commas, `{.x,y}` at its dots; what is too much belongs to the last, or
+/// to one that is exploded (`{x*}`, a list). `{x:3}` takes three characters at most. Where a URI
+/// can still be read in several ways, what comes first takes as much as it can. A name that comes
+/// twice must mean the same. Values are percent-decoded.
 ///
 /// ```
 /// use interlock_workflow::UriTemplate;

@@ -10,18 +10,11 @@ use std::{collections::BTreeMap, fmt, future::Future, sync::Arc};
 
 /// An argument that somebody is about to fill in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Partial {
     /// What has been typed so far.
     pub value: String,
     /// The other arguments, as far as they are known.
     pub arguments: BTreeMap<String, String>,
-}
-
-impl Partial {
-    pub(crate) const fn new(value: String, arguments: BTreeMap<String, String>) -> Self {
-        Self { value, arguments }
-    }
 }
 
 /// What an argument could be, the most fitting first.
@@ -81,7 +74,7 @@ impl Completion {
     }
 }
 
-/// What completes an argument may return.
+/// What may be returned by whatever completes an argument.
 pub trait IntoCompletion {
     /// Makes a completion of it.
     ///

@@ -19,7 +19,7 @@ type Reader = Arc<dyn Fn(&ResourceModel) -> Prepared + Send + Sync>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blob(pub Vec<u8>);
 
-/// What reads a resource may return.
+/// What a resource handler may return.
 pub trait IntoResource {
     /// Makes a result of it, for the resource of that URI and media type.
     ///

@@ -44,12 +44,15 @@ struct Asked {
 /// .mime_type("text/plain");
 /// ```
 ///
+/// [`UriTemplate`] says which URIs fit, and what is read from them.
+///
 /// If a URI fits several templates, the one that was added first is read; a
 /// [`Resource`](crate::Resource) of that very URI goes before them all.
 ///
 /// Values are percent-decoded, so one can hold `/` or `..` even where the URI cannot: a handler
 /// that opens files must look at what it opens.
 ///
+/// [`UriTemplate`]: crate::workflow::UriTemplate
 /// [RFC 6570]: https://www.rfc-editor.org/rfc/rfc6570
 #[derive(Clone)]
 pub struct ResourceTemplate {

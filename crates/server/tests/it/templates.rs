@@ -312,6 +312,49 @@ async fn the_gate_and_the_handler_mean_the_same_template() {
     }
 }
 
+/// Everything that the workflow does not bind is free, and one resource of a template is bound.
+#[tokio::test]
+async fn a_bound_resource_is_bound_however_it_is_written() {
+    let flow = Workflow::builder("w")
+        .state("new", |s| {
+            s.initial()
+                .resource("greeting://alice", |r| r.success("greeted"))
+        })
+        .state("greeted", |s| s.tool("back", |t| t.success(end("new"))))
+        .always_everything()
+        .build()
+        .unwrap();
+    let builder = server([echo("greeting://{name}{?loud}")])
+        .tool(tool("back"))
+        .workflow(flow);
+    let (mut client, _connection) = ready(builder).await;
+    let ways = [
+        "greeting://alice",
+        "greeting://%61lice",
+        "greeting://alic%65",
+        "greeting://alice?",
+        "greeting://alice?other=1",
+    ];
+    for way in ways {
+        let answer = read(&mut client, way).await;
+        assert!(said(&answer).ends_with(r#"{"name":"alice"}"#), "{answer}");
+        assert_eq!(answer["result"]["contents"][0]["uri"], way);
+        let place = &answer["result"]["_meta"]["dev.interlock/workflow"];
+        assert_eq!(place["state"], "greeted", "{way}");
+        for again in ways {
+            let answer = read(&mut client, again).await;
+            assert_eq!(codes(&answer), (-32602, 1081), "{again}: {answer}");
+            let params = modern(json!({"uri": again}));
+            let answer = client.request("resources/read", params).await;
+            assert_eq!(codes(&answer), (-32602, 1081), "{again}: {answer}");
+        }
+        for free in ["greeting://bob", "greeting://alice?loud=1"] {
+            said(&read(&mut client, free).await);
+        }
+        client.call("back", json!({})).await;
+    }
+}
+
 /// Whatever is in a URI, it is answered, and soon.
 #[tokio::test]
 async fn hostile_uris_are_answered() {
