@@ -44,6 +44,19 @@ impl Ability {
         }
     }
 
+    /// What it is, in words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Roots => "its roots",
+            Self::Sampling => "sampling",
+            Self::SamplingTools => "sampling with tools",
+            Self::SamplingContext => "sampling with context",
+            Self::Form => "forms for the user",
+            Self::Url => "visits to a URL",
+        }
+    }
+
     /// The first version that has it.
     #[must_use]
     pub const fn since(self) -> Version {

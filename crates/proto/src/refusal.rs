@@ -334,11 +334,12 @@ impl Refusal {
     /// the protocol's own.
     #[must_use]
     pub fn missing_capability(required: Ability, version: Version) -> Self {
-        let what = serde_json::to_string(&required).unwrap_or_default();
+        let what = required.words();
         let refusal = Self {
             required: Some(required),
-            ..Self::new(Code::ProtocolError)
-                .because(format!("the client did not declare the capability {what}"))
+            ..Self::new(Code::ProtocolError).because(format!(
+                "this needs a client that offers {what}, and this one does not"
+            ))
         };
         match version.era() {
             Era::Handshake => refusal,

@@ -45,9 +45,42 @@ impl Form {
         }
     }
 
-    /// A form whose fields are those of a type.
+    /// A form whose fields are those of a type: text, numbers, booleans and choices, each of which
+    /// may be left out.
     pub fn of<T: JsonSchema>(message: impl Into<String>) -> Self {
-        Self::new(message, crate::handler::input_schema_of::<T>())
+        Self::new(message, crate::handler::form_schema_of::<T>())
+    }
+
+    /// Whether a client of this version can be expected to know such a form.
+    fn check(&self, version: Version) -> Result<(), AskError> {
+        let wrong = |why: String| Err(AskError::NotAQuestion(why));
+        if self.schema.get("type") != Some(&Value::from("object")) {
+            return wrong("the schema of a form must have the `type` \"object\"".to_owned());
+        }
+        let fields = self.schema.get("properties").and_then(Value::as_object);
+        for (name, field) in fields.into_iter().flatten() {
+            if !is_field(field, version) {
+                return wrong(format!(
+                    "the field `{name}` is none that a form of {version} can have"
+                ));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Forms are flat: text, numbers, booleans, choices and, from 2025-11-25 on, several of them.
+fn is_field(field: &Value, version: Version) -> bool {
+    let titled = field.get("oneOf").is_some();
+    match field.get("type").and_then(Value::as_str) {
+        Some("string") => !titled || version >= Version::V2025_11_25,
+        Some("number" | "integer" | "boolean") => true,
+        Some("array") => {
+            let items = field.get("items");
+            let choice = |name| items.is_some_and(|items| items.get(name).is_some());
+            version >= Version::V2025_11_25 && (choice("enum") || choice("anyOf"))
+        }
+        Some(_) | None => false,
     }
 }
 
@@ -92,17 +125,18 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    pub(crate) fn form(form: &Form, version: Version) -> Self {
+    pub(crate) fn form(form: &Form, version: Version) -> Result<Self, AskError> {
+        form.check(version)?;
         let mut params = json!({ "message": form.message, "requestedSchema": form.schema });
         // Before there was a choice, there was no word for it.
         if version >= Version::V2025_11_25 {
             params["mode"] = "form".into();
         }
-        Self {
+        Ok(Self {
             ability: Ability::Form,
             method: "elicitation/create",
             params: Some(params),
-        }
+        })
     }
 
     pub(crate) fn url(message: &str, url: &str, id: &str, version: Version) -> Self {
@@ -190,10 +224,60 @@ mod tests {
 
     #[test]
     fn a_form_says_that_it_is_one_where_there_is_a_choice() {
-        let mode = |version| Question::form(&form(), version).params.unwrap()["mode"].clone();
+        let mode = |version| {
+            let question = Question::form(&form(), version).unwrap();
+            question.params.unwrap()["mode"].clone()
+        };
         assert_eq!(mode(Version::V2025_06_18), Value::Null);
         assert_eq!(mode(Version::V2025_11_25), "form");
         assert_eq!(mode(Version::V2026_07_28), "form");
+    }
+
+    #[test]
+    fn a_form_is_flat() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        enum Size {
+            Small,
+            Large,
+        }
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is used")]
+        struct Order {
+            what: String,
+            size: Size,
+            note: Option<String>,
+            count: Option<u8>,
+        }
+        let asked = |schema: Value, version| {
+            let form = Form::new("?", schema.as_object().unwrap().clone());
+            Question::form(&form, version).is_ok()
+        };
+        for version in [Version::V2025_06_18, Version::V2026_07_28] {
+            let form = Form::of::<Order>("What?");
+            let question = Question::form(&form, version).unwrap();
+            let schema = &question.params.unwrap()["requestedSchema"];
+            assert_eq!(
+                schema["properties"]["size"]["enum"],
+                json!(["Small", "Large"])
+            );
+            assert_eq!(schema["properties"]["note"]["type"], "string");
+            assert_eq!(schema["properties"]["count"]["type"], "integer");
+            assert_eq!(schema["required"], json!(["what", "size"]));
+            assert_eq!(schema.get("$defs"), None);
+            let nested = json!({"type": "object", "properties": {"a": {"type": "object"}}});
+            assert!(!asked(nested, version));
+            assert!(!asked(
+                json!({"type": "object", "properties": {"a": {"$ref": "#"}}}),
+                version
+            ));
+            assert!(!asked(json!({"type": "string"}), version));
+        }
+        let several = json!({"type": "object", "properties": {
+            "a": {"type": "array", "items": {"type": "string", "enum": ["x"]}},
+        }});
+        assert!(!asked(several.clone(), Version::V2025_06_18));
+        assert!(asked(several, Version::V2025_11_25));
     }
 
     #[test]

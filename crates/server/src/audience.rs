@@ -151,10 +151,14 @@ impl Filter {
             resource_subscriptions: Vec<String>,
         }
         #[derive(Deserialize)]
-        struct Params {
-            notifications: Wanted,
+        struct Params<'a> {
+            #[serde(borrow)]
+            notifications: &'a RawValue,
         }
-        let Params { notifications } = crate::methods::read("subscriptions/listen", params)?;
+        let method = "subscriptions/listen";
+        let Params { notifications } = crate::methods::read(method, params)?;
+        // The reader of parameters reads objects, and nothing else.
+        let notifications: Wanted = crate::methods::read(method, Some(notifications))?;
         let most = inner.bounds.subscriptions;
         if notifications.resource_subscriptions.len() > most {
             return Err(Refusal::new(Code::QuotaExceeded)

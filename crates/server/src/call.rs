@@ -9,7 +9,7 @@ use crate::{
     caller::{Caller, Way},
     clock,
     context::{Context, Place, Shared},
-    convert::{self, Answer, No},
+    convert::{self, Answer, No, Stamp},
     failure::Failure,
     handler::{Prepared, Reply},
     instance::{Held, Instance, KeepError, Marked, Turn},
@@ -514,10 +514,9 @@ impl Running {
     }
 
     fn respond(&mut self) {
-        let version = self.line.caller.version;
         let answer = match self.reply.take() {
-            Some(Ok(reply)) => convert::replied(reply, self.place(), version),
-            Some(Err(failure)) => convert::failed(self.kind, &failure, self.place(), version),
+            Some(Ok(reply)) => convert::replied(reply, self.stamp()),
+            Some(Err(failure)) => convert::failed(self.kind, &failure, self.stamp()),
             // The step could not be saved, so what the handler said does not hold.
             None => {
                 let no = self.no.take();
@@ -528,6 +527,10 @@ impl Running {
         self.answer(answer);
     }
 
+    fn stamp(&self) -> Stamp<'_> {
+        self.inner.stamp(self.line.caller.version, self.place())
+    }
+
     fn respond_with_questions(&mut self) {
         let questions = std::mem::take(&mut self.questions);
         let Way::Alone { round, .. } = &self.line.caller.way else {
@@ -535,14 +538,16 @@ impl Running {
         };
         let (now, patience) = (self.inner.clock.now(), self.inner.ask_timeout);
         match round.ask(&self.inner.sealer, &questions, now, patience) {
-            Ok(result) => self.answer(Answer::Asks(result)),
+            Ok(mut result) => {
+                result["_meta"] = self.stamp().meta().into();
+                self.answer(Answer::Asks(result));
+            }
             Err(refusal) => self.refuse(refusal.into()),
         }
     }
 
     fn refuse(&mut self, no: No) {
-        let place = self.place();
-        let answer = convert::refused(self.kind, no, place, self.line.caller.version);
+        let answer = convert::refused(self.kind, no, self.stamp());
         self.answer(answer);
     }
 

@@ -36,7 +36,10 @@ impl Inner {
         let completers = reference.completers(&offering.catalogue, &name)?;
         let Some(handler) = completers.prepare(&name, partial) else {
             let nothing = Reply::Completion(Completion::default().into_result());
-            return Ok(Plan::Answer(convert::replied(nothing, None, asked.version)));
+            return Ok(Plan::Answer(convert::replied(
+                nothing,
+                self.stamp(asked.version, None),
+            )));
         };
         let (kind, name) = match reference {
             Reference::Prompt { name } => (Kind::Prompt, name),

@@ -204,7 +204,7 @@ impl Context {
     ///
     /// If the client cannot be asked, or does not answer. Saying no is an answer.
     pub async fn elicit(&self, key: &str, form: &Form) -> Result<ElicitResult, AskError> {
-        let question = Question::form(form, self.version());
+        let question = Question::form(form, self.version())?;
         self.ask(key, question, |answer| ask::filled_in(form, answer))
             .await
     }

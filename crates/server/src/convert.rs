@@ -3,7 +3,8 @@
 use crate::{
     failure::Failure,
     handler::{Reply, ToolResult},
-    model::{CallToolResult, ContentBlock, JsonObject, MetaObject},
+    lists::SERVER_INFO,
+    model::{CallToolResult, ContentBlock, Implementation, JsonObject, MetaObject},
 };
 use interlock_proto::{
     Code, Refusal, RpcCode, Version, era::Era, invocation, refusal::RefusalData,
@@ -198,12 +199,41 @@ pub(crate) enum Answer {
     Error(RpcCode, Value),
 }
 
+/// What every result says besides what it is the result of.
+pub(crate) struct Stamp<'a> {
+    pub(crate) version: Version,
+    /// Where the instance stands, if there is one.
+    pub(crate) place: Option<Value>,
+    /// Who answers.
+    pub(crate) server: &'a Implementation,
+}
+
+impl Stamp<'_> {
+    /// Of a result that stands alone, the client learns who made it.
+    pub(crate) fn meta(&self) -> JsonObject {
+        let mut meta = JsonObject::new();
+        self.press(&mut meta);
+        meta
+    }
+
+    fn press(&self, meta: &mut JsonObject) {
+        if self.version.era() == Era::Stateless
+            && let Ok(server) = serde_json::to_value(self.server)
+        {
+            meta.insert(SERVER_INFO.to_owned(), server);
+        }
+        if let Some(place) = &self.place {
+            meta.insert(WORKFLOW.to_owned(), place.clone());
+        }
+    }
+}
+
 /// What a call of that kind is answered with when it is refused.
-pub(crate) fn refused(kind: Kind, no: No, place: Option<Value>, version: Version) -> Answer {
+pub(crate) fn refused(kind: Kind, no: No, stamp: Stamp<'_>) -> Answer {
     match kind {
         Kind::Tool => {
             let reply = Reply::Tool(ToolResult::Typed(no.into_tool_result()));
-            replied(reply, place, version)
+            replied(reply, stamp)
         }
         Kind::Resource | Kind::Prompt => error(no),
     }
@@ -214,26 +244,21 @@ fn error(no: No) -> Answer {
 }
 
 /// What a call of that kind is answered with when its handler fails.
-pub(crate) fn failed(
-    kind: Kind,
-    failure: &Failure,
-    place: Option<Value>,
-    version: Version,
-) -> Answer {
+pub(crate) fn failed(kind: Kind, failure: &Failure, stamp: Stamp<'_>) -> Answer {
     if let Some(refusal) = failure.refusal() {
         let no = No::from(refusal.clone());
         // The protocol has a code of its own for it, which a client is to see.
         return if refusal.rpc_code() == RpcCode::MISSING_CAPABILITY {
             error(no)
         } else {
-            refused(kind, no, place, version)
+            refused(kind, no, stamp)
         };
     }
     match kind {
         Kind::Tool => {
             let content = vec![ContentBlock::text(failure.to_string())];
             let reply = Reply::Tool(ToolResult::Typed(CallToolResult::error(content)));
-            replied(reply, place, version)
+            replied(reply, stamp)
         }
         Kind::Resource | Kind::Prompt => {
             let refusal = Refusal::new(Code::InternalError).because(failure.to_string());
@@ -243,19 +268,20 @@ pub(crate) fn failed(
 }
 
 /// What a call is answered with when its handler has done its work.
-pub(crate) fn replied(mut reply: Reply, place: Option<Value>, version: Version) -> Answer {
-    let complete = match version.era() {
+pub(crate) fn replied(mut reply: Reply, stamp: Stamp<'_>) -> Answer {
+    let era = stamp.version.era();
+    let complete = match era {
         Era::Handshake => None,
         Era::Stateless => Some(ResultType::COMPLETE),
     };
     let (result_type, meta) = match &mut reply {
         Reply::Tool(ToolResult::Raw(object)) => {
-            mark_raw(object, complete, place);
+            mark_raw(object, &stamp);
             return Answer::Result(reply);
         }
         Reply::Tool(ToolResult::Typed(result)) => {
             // Only from 2026-07-28 on may structured content be anything but an object.
-            if version.era() == Era::Handshake {
+            if era == Era::Handshake {
                 result
                     .structured_content
                     .take_if(|value| !value.is_object());
@@ -267,24 +293,33 @@ pub(crate) fn replied(mut reply: Reply, place: Option<Value>, version: Version) 
         Reply::Completion(result) => (&mut result.result_type, &mut result.meta),
     };
     *result_type = complete;
-    if let Some(place) = place {
+    if era == Era::Stateless || stamp.place.is_some() {
         let MetaObject(meta) = meta.get_or_insert_default();
-        meta.insert(WORKFLOW.to_owned(), place);
+        stamp.press(meta);
     }
     Answer::Result(reply)
 }
 
-fn mark_raw(object: &mut JsonObject, complete: Option<ResultType>, place: Option<Value>) {
-    match complete {
-        None => object.shift_remove("resultType"),
-        Some(_) => object.insert("resultType".to_owned(), "complete".into()),
-    };
-    if let Some(place) = place {
+fn mark_raw(object: &mut JsonObject, stamp: &Stamp<'_>) {
+    match stamp.version.era() {
+        Era::Handshake => {
+            object.shift_remove("resultType");
+            if !object.get("structuredContent").is_none_or(Value::is_object) {
+                object.shift_remove("structuredContent");
+            }
+        }
+        Era::Stateless => {
+            object.insert("resultType".to_owned(), "complete".into());
+        }
+    }
+    if stamp.version.era() == Era::Stateless || stamp.place.is_some() {
         let meta = object.entry("_meta").or_insert_with(|| json!({}));
         if !meta.is_object() {
             *meta = json!({});
         }
-        meta[WORKFLOW] = place;
+        if let Value::Object(meta) = meta {
+            stamp.press(meta);
+        }
     }
 }
 

@@ -296,7 +296,13 @@ impl Inner {
             let instance = asked.instance?;
             Some(convert::place(instance.id(), workflow, instance.position()))
         };
-        let refuse = |no| Plan::Answer(convert::refused(kind, no, place(), asked.version));
+        let refuse = |no| {
+            Plan::Answer(convert::refused(
+                kind,
+                no,
+                self.stamp(asked.version, place()),
+            ))
+        };
         if let Err(no) = self.admit(asked, kind, name) {
             return Ok(refuse(no));
         }

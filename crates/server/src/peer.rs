@@ -401,7 +401,8 @@ impl Peer {
                         if method == Some(Method::ToolsCall)
                             && refusal.rpc_code() == RpcCode::INTERNAL_ERROR =>
                     {
-                        let answer = convert::refused(Kind::Tool, refusal.into(), None, version);
+                        let stamp = self.inner.stamp(version, None);
+                        let answer = convert::refused(Kind::Tool, refusal.into(), stamp);
                         route.answer(Tone::Result, |out| {
                             wire::answer(out, &id, answer);
                         });

@@ -4,7 +4,7 @@ use crate::{
     audience::Audience,
     builder::{Bounds, Builder},
     clock::Clock,
-    convert::No,
+    convert::{No, Stamp},
     driver,
     http::{self, options::HttpOptions},
     instance::{Books, Instance},
@@ -278,6 +278,15 @@ impl Inner {
             }
             (Some(_), _) => self.instance(),
             (None, _) => Ok(None),
+        }
+    }
+
+    /// What a result says besides what it is the result of.
+    pub(crate) const fn stamp(&self, version: Version, place: Option<Value>) -> Stamp<'_> {
+        Stamp {
+            version,
+            place,
+            server: &self.info,
         }
     }
 

@@ -49,9 +49,24 @@ enum Direction {
     Out,
 }
 
-/// The schema of what is read into a type.
-pub(crate) fn input_schema_of<T: JsonSchema>() -> JsonObject {
-    schema_of::<T>(Direction::In)
+/// The schema of a form for a type: flat, and without a word for what is left out.
+pub(crate) fn form_schema_of<T: JsonSchema>() -> JsonObject {
+    let mut settings = SchemaSettings::draft2020_12().for_deserialize();
+    settings.meta_schema = None;
+    settings.inline_subschemas = true;
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.remove("title");
+    let mut schema = schema.as_object().cloned().unwrap_or_default();
+    let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
+    for (_, field) in fields.into_iter().flatten() {
+        if let Some(Value::Array(types)) = field.get("type") {
+            let mut some = types.iter().filter(|kind| *kind != "null");
+            if let (Some(kind), None) = (some.next().cloned(), some.next()) {
+                field["type"] = kind;
+            }
+        }
+    }
+    schema
 }
 
 fn schema_of<T: JsonSchema>(direction: Direction) -> JsonObject {

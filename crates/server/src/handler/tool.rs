@@ -63,7 +63,6 @@ pub struct Tool {
     pub(crate) model: ToolModel,
     pub(crate) timeout: Option<Duration>,
     /// A call takes a permit of it and keeps that while it runs.
-    #[allow(dead_code, reason = "whoever runs calls takes the permits")]
     pub(crate) concurrency: Option<Arc<Semaphore>>,
     prepare: Prepare,
 }
