@@ -4,10 +4,12 @@
 //! blocks costs its own call and nothing else.
 //!
 //! ```console
-//! $ cargo run -p mcp-interlock --example echo                                   # stdio
-//! $ cargo run -p mcp-interlock --example echo -- --http 127.0.0.1:8000          # and so on over HTTP
+//! $ cargo run -p mcp-interlock --example echo
+//! $ cargo run -p mcp-interlock --example echo -- --http 127.0.0.1:8000
 //! $ cargo run -p mcp-interlock --example echo -- --hazards --tool-timeout 2s
 //! ```
+//!
+//! The first and the last serve standard input and output, the second `http://127.0.0.1:8000/mcp`.
 
 use interlock::{
     Context, Failure, HttpOptions, NoArguments, Server, Tool, model::JsonObject, schemars,

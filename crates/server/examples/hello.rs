@@ -1,7 +1,6 @@
 //! Hello: the smallest server, one typed tool over standard input and output.
 //!
-//! Try it with one request: `cargo run -p mcp-interlock --example hello < FILE`, where FILE holds
-//! one JSON-RPC message per line. Any MCP client can start it as a command.
+//! Any MCP client can start it as a command: `cargo run -p mcp-interlock --example hello`.
 
 use interlock::{Context, Server, Tool, schemars};
 
