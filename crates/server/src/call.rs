@@ -207,8 +207,18 @@ impl Running {
     /// What a handler has done is done, even if nobody wants it any more.
     async fn next_while_executing(&mut self, state: &State) -> Input {
         loop {
-            while let Some(word) = self.words.pop_front() {
-                if let Some(input) = self.hear(word) {
+            // Whatever is said waits for room, and the handler waits with it.
+            while !self.words.is_empty() {
+                tokio::select! {
+                    biased;
+                    () = self.line.route.room() => {}
+                    signal = self.line.signals.next() => return signal,
+                    () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => {
+                        return Input::Tick;
+                    }
+                }
+                let word = self.words.pop_front();
+                if let Some(input) = word.and_then(|word| self.hear(word)) {
                     return input;
                 }
             }
@@ -221,10 +231,9 @@ impl Running {
                 return input;
             }
             let voice = &*self.voice;
-            let route = &self.line.route;
             tokio::select! {
                 biased;
-                words = async { route.room().await; voice.next().await } => self.words = words,
+                words = voice.next() => self.words = words,
                 came = self.waiting.next() => {
                     self.came = Some(came);
                     self.words.append(&mut self.voice.take());

@@ -27,12 +27,12 @@ use axum::{
     response::Response,
 };
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use interlock_proto::{
     Code, Refusal, Version,
     batch::{self, Incoming},
-    era::{self, Era, Method},
+    era::{self, Era},
     frame::{ErrorId, Frame, Malformed},
 };
 use std::{
@@ -43,6 +43,7 @@ use std::{
     },
     time::Duration,
 };
+use tokio::sync::watch;
 
 /// What the endpoint needs to know.
 pub(crate) struct Web {
@@ -57,6 +58,8 @@ pub(crate) struct Web {
     patience: Duration,
     pub(crate) keep_alive: Duration,
     pub(crate) retry: Duration,
+    /// The server ends and waits no longer.
+    overdue: watch::Sender<bool>,
 }
 
 /// One of the requests that are in flight.
@@ -90,6 +93,7 @@ impl Web {
             patience: options.patience,
             keep_alive: options.keep_alive,
             retry: options.retry,
+            overdue: watch::Sender::new(false),
         }))
     }
 
@@ -109,6 +113,26 @@ impl Web {
             .check(&principal, self.inner.clock.now())
             .map_err(|exceeded| reply::exceeded(&exceeded))?;
         Ok(principal)
+    }
+
+    /// Completes when the server ends and waits no longer.
+    pub(crate) async fn overdue(&self) {
+        let _ = self.overdue.subscribe().wait_for(|overdue| *overdue).await;
+    }
+
+    /// The server ends: what is in flight is given the drain time.
+    pub(crate) async fn close(self: Arc<Self>) {
+        self.inner.audience.end_streams();
+        let clock = &*self.inner.clock;
+        let late = clock.sleep_until(clock.now() + self.inner.rules.drain);
+        let web = Arc::downgrade(&self);
+        tokio::spawn(async move {
+            late.await;
+            if let Some(web) = web.upgrade() {
+                web.overdue.send_replace(true);
+            }
+        });
+        self.sessions.close().await;
     }
 
     fn enter(self: &Arc<Self>) -> Result<InFlight, Refused> {
@@ -147,12 +171,23 @@ impl Web {
     }
 }
 
-/// A message from the client.
-pub(crate) async fn post(State(web): State<Arc<Web>>, request: Request) -> Response {
+/// Whatever comes to the endpoint.
+pub(crate) async fn any(State(web): State<Arc<Web>>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
-    take(&web, &parts, body)
-        .await
-        .unwrap_or_else(|refused| *refused)
+    let answered = match parts.method {
+        Method::POST => take(&web, &parts, body).await,
+        Method::GET => listen(&web, &parts).await,
+        Method::DELETE => end(&web, &parts).await,
+        _ => elsewise(&web, &parts).await,
+    };
+    answered.unwrap_or_else(|refused| *refused)
+}
+
+/// Not even that a method is not there is told to whoever may not come in.
+async fn elsewise(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
+    web.admit(parts).await?;
+    let refusal = Refusal::new(Code::ProtocolError).because("there are POST, GET and DELETE");
+    Err(reply::method_not_allowed(&refusal, "POST, GET, DELETE"))
 }
 
 async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Refused> {
@@ -193,7 +228,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
                 return modern::serve(web, headers, principal, &request, &modern).await;
             }
             let header = header.map_err(|refusal| reply::bad_request(&request.id, &refusal))?;
-            let begins = Method::parse(&request.method) == Some(Method::Initialize);
+            let begins = era::Method::parse(&request.method) == Some(era::Method::Initialize);
             let client = match session {
                 _ if header.is_some_and(|version| version.era() == Era::Stateless) => {
                     return Err(reply::bad_request(
@@ -280,6 +315,7 @@ async fn converse(
 ) -> Response {
     let client = Arc::clone(&visit.client);
     let exchange = client.exchange(visit);
+    let _expected = exchange.stream.expect_reader();
     hand_on(&client, &Route::Own(Arc::clone(&exchange)));
     let first = first(web, &exchange).await;
     let mut response = match first {
@@ -334,13 +370,6 @@ pub(crate) async fn first(web: &Web, exchange: &Exchange) -> Option<First> {
 }
 
 /// A client that wants to hear what belongs to no request, or the rest of a stream.
-pub(crate) async fn get(State(web): State<Arc<Web>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    listen(&web, &parts)
-        .await
-        .unwrap_or_else(|refused| *refused)
-}
-
 async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
     let headers = &parts.headers;
@@ -380,11 +409,6 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
 }
 
 /// A client that ends its session.
-pub(crate) async fn delete(State(web): State<Arc<Web>>, request: Request) -> Response {
-    let (parts, _) = request.into_parts();
-    end(&web, &parts).await.unwrap_or_else(|refused| *refused)
-}
-
 async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
     has_sessions(&parts.headers)?;
@@ -403,7 +427,7 @@ fn has_sessions(headers: &HeaderMap) -> Result<(), Refused> {
     let version = header_version(headers).map_err(|refusal| reply::refused(&refusal))?;
     if version.is_some_and(|version| version.era() == Era::Stateless) {
         let refusal = Refusal::new(Code::ProtocolError).because("2026-07-28 has only POST");
-        return Err(reply::method_not_allowed(&refusal));
+        return Err(reply::method_not_allowed(&refusal, "POST"));
     }
     Ok(())
 }

@@ -17,20 +17,17 @@ pub(crate) mod stream;
 use crate::server::Inner;
 use axum::{
     Router,
-    routing::{get, post},
+    routing::{any, get, post},
 };
 use endpoint::Web;
 use options::HttpOptions;
-use std::{future::Future, io, sync::Arc};
+use std::{future::Future, io, sync::Arc, time::Duration};
 use tokio::net::TcpListener;
 
 /// A router that serves the server, and what has to be closed in the end.
 pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(Router, Arc<Web>)> {
     let web = Web::new(inner, options)?;
-    let endpoint = post(endpoint::post)
-        .get(endpoint::get)
-        .delete(endpoint::delete);
-    let mut router = Router::new().route(&options.path, endpoint);
+    let mut router = Router::new().route(&options.path, any(endpoint::any));
     if options.legacy {
         router = router
             .route(legacy::STREAM, get(legacy::stream))
@@ -38,6 +35,9 @@ pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(R
     }
     Ok((router.with_state(Arc::clone(&web)), web))
 }
+
+/// How long the last answers may take to get out.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Serves until `stop` completes, and then winds everything up.
 pub(crate) async fn serve_until(
@@ -50,22 +50,21 @@ pub(crate) async fn serve_until(
     let serving = serve::ServeOptions {
         header_timeout: options.header_timeout,
         max_connections: options.connections,
-        drain: inner.rules.drain,
+        // What is torn down in the end is answered, and that has to get out.
+        drain: inner.rules.drain + FAREWELL,
         ..serve::ServeOptions::default()
     };
     let mut closing = None;
     let stopped = async {
         stop.await;
-        web.inner.audience.end_streams();
-        let sessions = Arc::clone(&web.sessions);
-        closing = Some(tokio::spawn(async move { sessions.close().await }));
+        closing = Some(tokio::spawn(Arc::clone(&web).close()));
     };
     let served = serve::serve(listener, router, serving, stopped).await;
     match closing {
         Some(closing) => {
             let _ = closing.await;
         }
-        None => web.sessions.close().await,
+        None => web.close().await,
     }
     served
 }

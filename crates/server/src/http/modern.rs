@@ -153,6 +153,7 @@ async fn run(
         progress: Meta::read(request.params).progress.map(RawValue::to_owned),
     };
     let exchange = Exchange::new(stream(web), None);
+    let _expected = exchange.stream.expect_reader();
     let route = Route::Own(Arc::clone(&exchange));
     let (signal, signals) = watch::channel(Signal::default());
     let line = Line {
@@ -167,9 +168,16 @@ async fn run(
     if let Some(ended) = tokio::task::unconstrained(call.as_mut()).now_or_never() {
         answer(&route, ended.unwrap_or_else(|_| Some(broken(&id))));
     } else {
+        let (web, hurry) = (Arc::clone(web), signal.clone());
         tokio::spawn(async move {
-            let said = call.await.unwrap_or_else(|_| Some(broken(&id)));
-            answer(&route, said);
+            let ended = tokio::select! {
+                ended = call.as_mut() => ended,
+                () = web.overdue() => {
+                    hurry.send_modify(|signal| signal.shutdown = true);
+                    call.await
+                }
+            };
+            answer(&route, ended.unwrap_or_else(|_| Some(broken(&id))));
         });
     }
     // From here on, whoever drops this response takes the call back.

@@ -132,10 +132,10 @@ pub(crate) fn not_acceptable(why: &'static str) -> Refused {
 }
 
 /// A method that this version does not have.
-pub(crate) fn method_not_allowed(refusal: &Refusal) -> Refused {
+pub(crate) fn method_not_allowed(refusal: &Refusal, allowed: &'static str) -> Refused {
     let mut response = refused_with(StatusCode::METHOD_NOT_ALLOWED, refusal);
     let headers = response.headers_mut();
-    headers.insert(header::ALLOW, HeaderValue::from_static("POST"));
+    headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
     response
 }
 

@@ -102,6 +102,12 @@ impl Stream {
         });
     }
 
+    /// Somebody is going to read it, so nothing may be lost until they do.
+    pub(crate) fn expect_reader(self: &Arc<Self>) -> Expected {
+        self.change(|inside| inside.reader = Reader::Reading);
+        Expected(Arc::clone(self))
+    }
+
     /// Waits until little is waiting for the reader. Without a reader it does not wait: the oldest
     /// messages are dropped instead, never the answer.
     pub(crate) async fn room(&self) {
@@ -257,6 +263,20 @@ impl Stream {
             let was = mem::replace(&mut inside.reader, Reader::Nobody);
             was == Reader::Reading && !inside.backlog.is_ended()
         })
+    }
+}
+
+/// A reader that has not come yet. Without it, what is said is not held up.
+#[derive(Debug)]
+pub(crate) struct Expected(Arc<Stream>);
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.0.change(|inside| {
+            if inside.attached == 0 {
+                inside.reader = Reader::Nobody;
+            }
+        });
     }
 }
 
