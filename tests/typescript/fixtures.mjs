@@ -90,7 +90,7 @@ export async function progress({ client, wire }) {
   equal('no progress for who did not ask', wire.notifications('notifications/progress').length, 3);
 }
 
-export async function resources({ client }, unknown) {
+export async function resources({ client, wire }, unknown) {
   const { resources } = await client.listResources();
   includes('the resources listed', resources.map((resource) => resource.uri), RESOURCES);
   ok('every resource has a name', resources.every((resource) => resource.name));
@@ -109,8 +109,8 @@ export async function resources({ client }, unknown) {
   equal('a filled template', filled.uri, uri);
   includes('the template got its id', JSON.stringify(JSON.parse(filled.text)), ['123']);
 
-  const missing = await rejects('a resource that is not there', client.readResource({ uri: 'test://nowhere' }));
-  equal('is not found', missing?.code, unknown);
+  await rejects('a resource that is not there', client.readResource({ uri: 'test://nowhere' }));
+  equal('is not found', wire.lastError(), unknown);
 }
 
 export async function prompts({ client }) {

@@ -53,6 +53,11 @@ export class Wire {
     return this.received.filter((message) => message.method === method && !('id' in message));
   }
 
+  /** The code of the last error that came: the client puts its own in the place of some. */
+  lastError() {
+    return this.received.findLast((message) => 'error' in message)?.error.code;
+  }
+
   results() {
     return this.received.filter((message) => 'result' in message).map((message) => message.result);
   }
