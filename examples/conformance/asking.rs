@@ -10,7 +10,7 @@
 
 use crate::object;
 use interlock::{
-    Ability, AskError, Context, Failure, Form, NoArguments, Tool,
+    Ability, AskError, Context, Failure, Form, NoArguments, Tool, Visit,
     model::{
         CreateMessageRequestParams, CreateMessageResult, ElicitResult, ElicitationAction, Root,
         SamplingMessage,
@@ -144,7 +144,7 @@ async fn link(_: NoArguments, context: Context) -> Result<String, Failure> {
     let id = format!("{:032x}", u128::from_be_bytes(bits));
     let url = format!("https://example.com/sign-in/{id}");
     let answer = context
-        .visit("sign_in", &id, "Please sign in", &url)
+        .visit("sign_in", &Visit::new(&id, &url).message("Please sign in"))
         .await?;
     if answer.action == ElicitationAction::Accept {
         context.visited(&id);

@@ -6,7 +6,7 @@
 
 use crate::{
     Code, Refusal, Version,
-    era::Method,
+    era::{self, Method},
     frame::{self, Frame, Limits, Malformed, Reply},
 };
 use serde::{
@@ -154,6 +154,14 @@ fn batched(frame: Frame<'_>) -> Result<Frame<'_>, Malformed> {
             refusal: frame::invalid("`initialize` must not be part of a batch"),
             reply: Reply::Error,
         }),
+        // Whatever its `_meta` says, readable or not: 2026-07-28 has no batches.
+        Frame::Request(request) if !matches!(era::modern(request.params), Ok(None)) => {
+            Err(Malformed {
+                id: Some(request.id),
+                refusal: frame::invalid("a 2026-07-28 request must not be part of a batch"),
+                reply: Reply::Error,
+            })
+        }
         Frame::Request(_) | Frame::Notification(_) | Frame::Response(_) => Ok(frame),
     }
 }
@@ -255,6 +263,24 @@ mod tests {
             let malformed = member.as_ref().unwrap_err();
             assert_eq!((&malformed.id, malformed.reply), (&id, reply));
         }
+    }
+
+    #[test]
+    fn a_request_that_stands_alone_is_refused_inside() {
+        let meta = r#"{"io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientCapabilities":{}}"#;
+        let alone = format!(
+            r#"[{{"jsonrpc":"2.0","id":"a","method":"tools/list","params":{{"_meta":{meta}}}}},{PING}]"#
+        );
+        let Ok(Incoming::Batch(batch)) = parse(
+            alone.as_bytes(),
+            &Limits::default(),
+            Some(Version::V2025_03_26),
+        ) else {
+            panic!("{alone}");
+        };
+        let malformed = batch.members[0].as_ref().unwrap_err();
+        assert_eq!(malformed.id, Some("a".into()));
+        assert!(batch.members[1].is_ok());
     }
 
     #[test]

@@ -229,7 +229,7 @@ impl Code {
     /// ours −32603: no code of ours lies in −32000…−32099.
     const fn rpc(self) -> RpcCode {
         match self.number() {
-            1021..=1060 | 1076 | 1081..=1085 => RpcCode::INVALID_PARAMS,
+            1021..=1052 | 1076 | 1081..=1085 => RpcCode::INVALID_PARAMS,
             1066 | 1068 => RpcCode::INVALID_REQUEST,
             1070 => RpcCode::PARSE_ERROR,
             _ => RpcCode::INTERNAL_ERROR,

@@ -186,7 +186,8 @@ pub fn step(
                     used: now,
                     dies: *dies,
                 };
-                go(active, [Effect::Serve])
+                // From now on it survives whoever serves it.
+                go(active, [Effect::Serve, Effect::Save])
             }
             Input::Destroy(Who::Owner) => end(Why::Destroyed),
             Input::Tick if now >= *until || now >= *dies => end(Why::Unused),
@@ -432,7 +433,7 @@ mod tests {
         let mut life = Life::new();
         assert_eq!(
             life.play(Input::Begin(Who::Owner), 10),
-            Ok(vec![Effect::Serve])
+            Ok(vec![Effect::Serve, Effect::Save])
         );
         assert_eq!(life.ledger.running(), 1);
         assert_eq!(life.wake_at(), None);

@@ -84,6 +84,40 @@ fn is_field(field: &Value, version: Version) -> bool {
     }
 }
 
+/// A URL that a person is asked to visit.
+///
+/// ```
+/// use interlock::Visit;
+///
+/// let visit = Visit::new("42", "https://example.com/sign-in/42").message("Please sign in");
+/// # let _ = visit;
+/// ```
+#[derive(Clone, Debug)]
+pub struct Visit {
+    id: String,
+    url: String,
+    message: String,
+}
+
+impl Visit {
+    /// A visit by the server's own name for it, and its URL. The URL should lead to that name, and
+    /// never to the person, who is to be checked there.
+    pub fn new(id: impl Into<String>, url: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            url: url.into(),
+            message: "Please visit this page".to_owned(),
+        }
+    }
+
+    /// Why the person should go there.
+    #[must_use]
+    pub fn message(mut self, text: impl Into<String>) -> Self {
+        self.message = text.into();
+        self
+    }
+}
+
 /// Why a client did not answer what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -139,10 +173,10 @@ impl Question {
         })
     }
 
-    pub(crate) fn url(message: &str, url: &str, id: &str, version: Version) -> Self {
-        let mut params = json!({ "mode": "url", "message": message, "url": url });
+    pub(crate) fn url(visit: &Visit, version: Version) -> Self {
+        let mut params = json!({ "mode": "url", "message": visit.message, "url": visit.url });
         if version < Version::V2026_07_28 {
-            params["elicitationId"] = id.into();
+            params["elicitationId"] = visit.id.as_str().into();
         }
         Self {
             ability: Ability::Url,
@@ -283,7 +317,7 @@ mod tests {
     #[test]
     fn a_url_has_an_id_of_its_own_only_where_the_server_asks_by_itself() {
         let id = |version| {
-            let question = Question::url("Sign in", "https://example.com/", "7", version);
+            let question = Question::url(&Visit::new("7", "https://example.com/7"), version);
             question.params.unwrap()["elicitationId"].clone()
         };
         assert_eq!(id(Version::V2025_11_25), "7");

@@ -174,7 +174,7 @@ impl Filter {
                 && has.contains(&Capability::Prompts),
             resources_list_changed: notifications.resources_list_changed && resources,
             resource_subscriptions: uris
-                .filter(|uri| resources && inner.has_resource(uri))
+                .filter(|uri| resources && inner.is_free_resource(uri))
                 .map(Arc::from)
                 .collect(),
         })

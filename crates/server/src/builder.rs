@@ -382,6 +382,7 @@ impl Builder {
             subscriptions: self.subscriptions,
             bounds: self.bounds,
             lifespan: self.lifespan,
+            mounted: std::sync::Mutex::default(),
         }))
     }
 }

@@ -6,7 +6,7 @@
 )]
 
 use crate::{
-    ask::{self, AskError, Form, Question},
+    ask::{self, AskError, Form, Question, Visit},
     caller::{Caller, Way},
     clock,
     failure::Failure,
@@ -211,24 +211,18 @@ impl Context {
 
     /// Asks the person at the client to visit a URL, and tells whether they consented. What they
     /// do there, the server learns there; then [`visited`](Self::visited) tells the client. `key`
-    /// as for [`elicit`](Self::elicit). `id` is the server's own name for the visit: the URL should
-    /// lead to it, and never to the person, who is to be checked there.
+    /// as for [`elicit`](Self::elicit).
     ///
     /// # Errors
     ///
     /// If the client cannot be asked, or does not answer. Saying no is an answer.
-    pub async fn visit(
-        &self,
-        key: &str,
-        id: &str,
-        message: &str,
-        url: &str,
-    ) -> Result<ElicitResult, AskError> {
-        let question = Question::url(message, url, id, self.version());
+    pub async fn visit(&self, key: &str, visit: &Visit) -> Result<ElicitResult, AskError> {
+        let question = Question::url(visit, self.version());
         self.ask(key, question, ask::consented).await
     }
 
-    /// Tells the client that the person has done at the URL what they were asked to do there. On
+    /// Tells the client that the person has done what they were asked to do at the visit of this
+    /// name. On
     /// 2026-07-28 there is no such message: its client comes back by itself.
     pub fn visited(&self, id: &str) {
         if let Way::Session(peer) = &self.0.caller.way

@@ -70,7 +70,7 @@ mod voice;
 mod wire;
 
 pub use self::http::{options::HttpOptions, origin::AllowedHosts};
-pub use ask::{AskError, Form};
+pub use ask::{AskError, Form, Visit};
 pub use auth::{Authenticator, BearerTokens, Denied};
 pub use builder::{Bounds, BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
@@ -81,9 +81,11 @@ pub use handler::{
     Partial, Prompt, Resource, ResourceTemplate, Tool, ToolResult,
 };
 pub use interlock_proto::{
-    Ability, Level, Time, Version,
+    Ability, Code, Level, Refusal, Time, Version,
     connection::{Duplicates, EarlyPing, Rules},
     frame::Limits,
+    session::Rules as SessionRules,
+    subscription::Rules as SubscriptionRules,
 };
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};

@@ -7,7 +7,10 @@ use std::{
     fmt,
     future::Future,
     io,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 /// What a start hook made.
@@ -21,8 +24,10 @@ type Stop = Box<dyn Fn(App) -> BoxFuture<'static, ()> + Send + Sync>;
 #[derive(Default)]
 pub(crate) struct Lifespan {
     hooks: Option<(Start, Stop)>,
-    /// How many serve. Held while a hook runs, so that nobody is served before the start is done.
-    serving: tokio::sync::Mutex<usize>,
+    /// How many serve.
+    serving: AtomicUsize,
+    /// Held while a hook runs, so that nobody is served before the start is done.
+    hooking: tokio::sync::Mutex<()>,
     app: Mutex<Option<App>>,
 }
 
@@ -63,8 +68,8 @@ impl Lifespan {
 
     /// Somebody begins to serve.
     pub(crate) async fn enter(&self) -> io::Result<()> {
-        let mut serving = self.serving.lock().await;
-        if *serving == 0
+        let _one_at_a_time = self.hooking.lock().await;
+        if self.serving.load(Ordering::Relaxed) == 0
             && let Some((start, _)) = &self.hooks
         {
             let app = start().await.map_err(|failure| {
@@ -72,15 +77,14 @@ impl Lifespan {
             })?;
             *lock(&self.app) = Some(app);
         }
-        *serving += 1;
+        self.serving.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// Somebody has stopped serving.
     pub(crate) async fn leave(&self) {
-        let mut serving = self.serving.lock().await;
-        *serving = serving.saturating_sub(1);
-        if *serving == 0
+        let _one_at_a_time = self.hooking.lock().await;
+        if self.left() == 0
             && let Some((_, stop)) = &self.hooks
         {
             let app = lock(&self.app).take();
@@ -88,6 +92,38 @@ impl Lifespan {
                 stop(app).await;
             }
         }
+    }
+
+    /// One less serves. How many are left.
+    fn left(&self) -> usize {
+        let before = self.serving.load(Ordering::Relaxed);
+        let left = before.saturating_sub(1);
+        self.serving.store(left, Ordering::Relaxed);
+        left
+    }
+
+    /// Serves between the hooks. Whoever drops it in between has stopped serving, too, but waits
+    /// for no hook.
+    pub(crate) async fn around<T>(
+        &self,
+        serving: impl Future<Output = io::Result<T>>,
+    ) -> io::Result<T> {
+        struct Dropped<'a>(Option<&'a Lifespan>);
+
+        impl Drop for Dropped<'_> {
+            fn drop(&mut self) {
+                if let Some(lifespan) = self.0 {
+                    lifespan.left();
+                }
+            }
+        }
+
+        self.enter().await?;
+        let mut dropped = Dropped(Some(self));
+        let served = serving.await;
+        dropped.0 = None;
+        self.leave().await;
+        served
     }
 }
 

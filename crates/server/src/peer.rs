@@ -70,7 +70,7 @@ pub(crate) struct Peer {
 }
 
 /// Writes down what a session remembers.
-type OnWrite = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+type OnWrite = Box<dyn Fn() -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
 /// What is known about a client.
 struct Book {
@@ -193,11 +193,16 @@ impl Peer {
         lock(&self.book).state == State::Closed
     }
 
-    /// Closed, and nothing is left to be said, or it took too long to say it.
-    pub(crate) fn is_over(&self, written: bool) -> bool {
+    /// Closed, and no call is left that could say anything.
+    pub(crate) fn is_quiet(&self) -> bool {
         let book = lock(&self.book);
-        book.state == State::Closed
-            && ((book.calls.is_empty() && written) || self.inner.clock.now() >= book.close_by)
+        book.state == State::Closed && book.calls.is_empty()
+    }
+
+    /// Closed, and what is left has taken too long to be said.
+    pub(crate) fn is_late(&self) -> bool {
+        let book = lock(&self.book);
+        book.state == State::Closed && self.inner.clock.now() >= book.close_by
     }
 
     /// When something has to be done, if nothing else happens.
@@ -504,7 +509,7 @@ impl Peer {
         self.drain();
         loop {
             let settled = self.settled.notified();
-            if self.is_over(true) {
+            if self.is_quiet() || self.is_late() {
                 break;
             }
             tokio::select! {
@@ -548,23 +553,26 @@ impl Peer {
     /// Lets the session remember something.
     pub(crate) async fn set(&self, name: &str, value: Value) -> Result<(), Failure> {
         self.remember(name, value)?;
-        if let Some(on_write) = self.on_write.get() {
-            on_write().await;
+        match self.on_write.get() {
+            Some(on_write) => on_write().await,
+            None => Ok(()),
         }
-        Ok(())
     }
 
     fn remember(&self, name: &str, value: Value) -> Result<(), Failure> {
         let mut book = lock(&self.book);
-        book.data.insert(name.to_owned(), value);
+        let before = book.data.insert(name.to_owned(), value);
         let size = serde_json::to_string(&book.data).map_or(usize::MAX, |text| text.len());
-        if size > MOST_DATA {
-            book.data.shift_remove(name);
-            return Err(Failure::new(format!(
-                "a session may remember {MOST_DATA} bytes at most"
-            )));
+        if size <= MOST_DATA {
+            return Ok(());
         }
-        Ok(())
+        match before {
+            Some(before) => book.data.insert(name.to_owned(), before),
+            None => book.data.shift_remove(name),
+        };
+        Err(Failure::new(format!(
+            "a session may remember {MOST_DATA} bytes at most"
+        )))
     }
 }
 

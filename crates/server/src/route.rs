@@ -308,6 +308,7 @@ impl Outlet {
     /// Hands everything to the loop that writes it.
     pub(crate) fn take(&self, outbox: &mut Outbox) {
         let mut inside = lock(&self.inside);
+        let had_room = inside.has_room();
         if outbox.is_empty() {
             mem::swap(outbox.lines(), &mut inside.lines);
         } else {
@@ -318,7 +319,6 @@ impl Outlet {
                 note.write(outbox.lines());
             }
         }
-        let had_room = inside.has_room();
         inside.unwritten = outbox.len();
         if !had_room && inside.has_room() {
             self.room.notify_waiters();

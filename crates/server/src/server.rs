@@ -6,7 +6,7 @@ use crate::{
     clock::Clock,
     convert::{No, Stamp},
     driver,
-    http::{self, options::HttpOptions},
+    http::{self, endpoint::Web, options::HttpOptions},
     instance::{Books, Instance},
     lifespan::Lifespan,
     lists::SERVER_INFO,
@@ -14,6 +14,7 @@ use crate::{
     note::News,
     offering::{Offering, Offerings},
     peer,
+    route::lock,
     seal::Sealer,
     transport::stdio,
 };
@@ -32,7 +33,7 @@ use std::{
     fmt,
     future::Future,
     io,
-    sync::{Arc, OnceLock},
+    sync::{Arc, Mutex, OnceLock, Weak},
     time::Duration,
 };
 use tokio::{
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) subscriptions: subscription::Rules,
     pub(crate) bounds: Bounds,
     pub(crate) lifespan: Lifespan,
+    /// What routers were made of.
+    pub(crate) mounted: Mutex<Vec<Weak<Web>>>,
 }
 
 impl Server {
@@ -100,15 +103,7 @@ impl Server {
     ///
     /// If reading fails, or a second signal cut the drain short.
     pub async fn serve_stdio(&self) -> io::Result<()> {
-        self.living(stdio::serve(Arc::clone(&self.0))).await
-    }
-
-    /// Runs the application's start hook before, and its stop hook after.
-    async fn living(&self, serving: impl Future<Output = io::Result<()>>) -> io::Result<()> {
-        self.start().await?;
-        let served = serving.await;
-        self.stop().await;
-        served
+        stdio::serve(&self.0).await
     }
 
     /// Runs the application's start hook, if nobody did so before: only a server that is mounted by
@@ -121,9 +116,13 @@ impl Server {
         self.0.lifespan.enter().await
     }
 
-    /// Runs the application's stop hook, if nobody else serves: the counterpart of
-    /// [`start`](Self::start).
+    /// The counterpart of [`start`](Self::start): winds up what was served by routers of this
+    /// server, and runs the application's stop hook if nobody else serves. It belongs into the
+    /// shutdown of whoever serves the router, for streams stay open until then.
     pub async fn stop(&self) {
+        let mounted: Vec<_> = lock(&self.0.mounted).drain(..).collect();
+        let mounted = mounted.iter().filter_map(Weak::upgrade).map(Web::close);
+        futures_util::future::join_all(mounted).await;
         self.0.lifespan.leave().await;
     }
 
@@ -164,8 +163,8 @@ impl Server {
         options: HttpOptions,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
-        self.living(http::serve_until(&self.0, listener, &options, stop))
-            .await
+        let serving = http::serve_until(&self.0, listener, &options, stop);
+        self.0.lifespan.around(serving).await
     }
 
     /// A router that serves clients over HTTP, to be mounted in an application that has one.
@@ -181,7 +180,8 @@ impl Server {
     ///
     /// If the options name a host that is none.
     pub fn router(&self, options: HttpOptions) -> io::Result<axum::Router> {
-        let (router, _) = http::router(&self.0, &options)?;
+        let (router, web) = http::router(&self.0, &options)?;
+        lock(&self.0.mounted).push(Arc::downgrade(&web));
         Ok(router)
     }
 
@@ -206,8 +206,8 @@ impl Server {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        self.living(driver::run(Arc::clone(&self.0), reader, writer, stop))
-            .await
+        let serving = driver::run(Arc::clone(&self.0), reader, writer, stop);
+        self.0.lifespan.around(serving).await
     }
 }
 
@@ -234,6 +234,12 @@ impl Inner {
         let offering = self.offering();
         let catalogue = &offering.catalogue;
         catalogue.resource(uri).is_some() || catalogue.templates_for(uri).next().is_some()
+    }
+
+    /// Whether there is a resource of that URI that no workflow binds.
+    pub(crate) fn is_free_resource(&self, uri: &str) -> bool {
+        let free = |workflow: &Workflow| workflow.is_always(Kind::Resource, uri);
+        self.has_resource(uri) && self.workflow.as_ref().is_none_or(free)
     }
 
     /// Whether a client whose instance stands where it stands may read that resource.
@@ -278,6 +284,22 @@ impl Inner {
             }
             (Some(_), _) => self.instance(),
             (None, _) => Ok(None),
+        }
+    }
+
+    /// Forgets an instance that belonged to a session of which nothing is left.
+    pub(crate) async fn end_instance(&self, id: Option<String>) {
+        let Some((workflow, id)) = self.workflow.as_ref().zip(id) else {
+            return;
+        };
+        if workflow.settings().scope != Scope::Session {
+            return;
+        }
+        let instance = Instance::new(id, workflow);
+        if instance.find(self.books(workflow)).await.is_ok()
+            && let Err(error) = instance.end(self.books(workflow)).await
+        {
+            tracing::warn!(%error, "an instance could not be deleted");
         }
     }
 

@@ -213,7 +213,11 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
     let bytes = web.read(body).await?;
     let session = session_id(headers)?;
     let spoken = match session {
-        Some(id) if is_batch(&bytes) => visit(web, id, &principal).await?.client.peer.version(),
+        Some(id) if is_batch(&bytes) => visit(web, id, &principal, &ErrorId::Absent)
+            .await?
+            .client
+            .peer
+            .version(),
         Some(_) | None => None,
     };
     match batch::parse(&bytes, &web.inner.limits, spoken) {
@@ -228,6 +232,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
                 return modern::serve(web, headers, principal, &request, &modern).await;
             }
             let header = header.map_err(|refusal| reply::bad_request(&request.id, &refusal))?;
+            let known = ErrorId::Known(request.id.clone());
             let begins = era::Method::parse(&request.method) == Some(era::Method::Initialize);
             let client = match session {
                 _ if header.is_some_and(|version| version.era() == Era::Stateless) => {
@@ -237,11 +242,11 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
                             .because("a 2026-07-28 request needs its `_meta`"),
                     ));
                 }
-                Some(id) => visit(web, id, &principal).await?,
+                Some(id) => visit(web, id, &principal, &known).await?,
                 None if begins => web
                     .sessions
                     .create(&principal)
-                    .map_err(|refusal| reply::refused(&refusal))?,
+                    .map_err(|refusal| no_session(&refusal, &known))?,
                 None => {
                     let refusal = Refusal::new(Code::ServerUninitialized);
                     return Err(reply::bad_request(&request.id, &refusal));
@@ -257,7 +262,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
             let stateless = header.is_some_and(|version| version.era() == Era::Stateless);
             match session {
                 Some(id) if !stateless => {
-                    let visit = visit(web, id, &principal).await?;
+                    let visit = visit(web, id, &principal, &ErrorId::Absent).await?;
                     let route = Route::Feed(Arc::clone(&visit.client.feed));
                     visit.client.peer.on_frame(&frame, &route);
                     Ok(reply::accepted())
@@ -271,13 +276,11 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
         }
         Ok(Incoming::Batch(batch)) => {
             header.map_err(|refusal| reply::refused(&refusal))?;
+            // Without a session no array is read as a batch.
             let Some(id) = session else {
-                return Err(reply::refused_with(
-                    StatusCode::BAD_REQUEST,
-                    &Refusal::new(Code::ServerUninitialized),
-                ));
+                return Err(missing_session());
             };
-            let visit = visit(web, id, &principal).await?;
+            let visit = visit(web, id, &principal, &ErrorId::Absent).await?;
             if batch.answers().is_complete() {
                 let route = Route::Feed(Arc::clone(&visit.client.feed));
                 visit.client.peer.on_batch(batch, &route);
@@ -296,14 +299,25 @@ fn is_batch(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[")
 }
 
-async fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Refused> {
-    web.sessions.enter(id, principal).await.map_err(|refusal| {
-        if refusal.code() == Code::SessionInvalid {
-            reply::refused_with(StatusCode::NOT_FOUND, &refusal)
-        } else {
-            reply::refused(&refusal)
-        }
-    })
+async fn visit(
+    web: &Web,
+    id: &str,
+    principal: &Principal,
+    request: &ErrorId,
+) -> Result<Visit, Refused> {
+    let entered = web.sessions.enter(id, principal).await;
+    entered.map_err(|refusal| no_session(&refusal, request))
+}
+
+/// Why a session cannot be used. 404 means that there is none, and nothing else: clients begin
+/// anew on it.
+pub(crate) fn no_session(refusal: &Refusal, request: &ErrorId) -> Refused {
+    let status = if refusal.code() == Code::SessionInvalid {
+        StatusCode::NOT_FOUND
+    } else {
+        reply::status_of(refusal)
+    };
+    reply::with_status(status, request, refusal)
 }
 
 /// Hands a request of a session on, and answers with a message or a stream of them.
@@ -382,7 +396,7 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let Some(id) = session_id(headers)? else {
         return Err(missing_session());
     };
-    let visit = visit(web, id, &principal).await?;
+    let visit = visit(web, id, &principal, &ErrorId::Absent).await?;
     let client = Arc::clone(&visit.client);
     let prime = client.peer.version().is_some_and(has_priming);
     let (stream, after) = match last_event(headers)? {
@@ -418,7 +432,7 @@ async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     web.sessions
         .destroy(id, &principal)
         .await
-        .map_err(|refusal| reply::refused_with(StatusCode::NOT_FOUND, &refusal))?;
+        .map_err(|refusal| no_session(&refusal, &ErrorId::Absent))?;
     Ok(reply::no_content())
 }
 

@@ -18,15 +18,18 @@ pub(crate) struct Stored {
     principal: Option<String>,
     /// When its life is over.
     pub(crate) dies: u64,
+    /// The last number of its streams.
+    pub(crate) streams: u64,
     pub(crate) peer: Memory,
 }
 
 impl Stored {
-    pub(crate) fn new(principal: &Principal, dies: Time, peer: Memory) -> Self {
+    pub(crate) fn new(principal: &Principal, dies: Time, streams: u64, peer: Memory) -> Self {
         Self {
             format: FORMAT,
             principal: (!principal.is_anonymous()).then(|| principal.id().to_owned()),
             dies: dies.0,
+            streams,
             peer,
         }
     }
@@ -87,19 +90,25 @@ pub(crate) async fn delete(inner: &Inner, id: &str, seen: Version) -> Result<(),
     Ok(())
 }
 
-/// Removes the sessions whose life is over and which nobody came back for.
-pub(crate) async fn sweep(inner: &Inner) -> Result<(), StoreError> {
+/// Removes the sessions whose life is over and which nobody came back for, each with what belonged
+/// to it alone. Gives whose they were.
+pub(crate) async fn sweep(inner: &Inner) -> Result<Vec<Principal>, StoreError> {
     const AT_ONCE: usize = 100;
     let now = store::Time(inner.clock.now().0);
+    let mut swept = Vec::new();
     for (key, record) in inner.store.expired(&KIND, now, AT_ONCE).await? {
-        match inner
-            .store
-            .commit(&[Change::delete(key, record.version)], &[], now)
-            .await
-        {
-            Ok(_) | Err(StoreError::Conflict { .. }) => {}
+        let stored = serde_json::from_slice::<Stored>(&record.value.bytes).ok();
+        let delete = [Change::delete(key, record.version)];
+        match inner.store.commit(&delete, &[], now).await {
+            Ok(_) => {
+                if let Some(stored) = stored {
+                    swept.push(stored.principal());
+                    inner.end_instance(stored.peer.into_instance()).await;
+                }
+            }
+            Err(StoreError::Conflict { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(swept)
 }

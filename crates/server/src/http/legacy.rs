@@ -1,7 +1,7 @@
 //! The transport of 2024-11-05, HTTP+SSE: one stream for everything, and an address to post to.
 
 use super::{
-    endpoint::Web,
+    endpoint::{Web, no_session},
     headers::{Accepts, is_json},
     reply,
     sessions::Visit,
@@ -12,7 +12,7 @@ use axum::{
     response::Response,
 };
 use http::StatusCode;
-use interlock_proto::{Code, Refusal};
+use interlock_proto::{Code, Refusal, frame::ErrorId};
 use std::sync::Arc;
 
 /// Where a client listens.
@@ -87,7 +87,7 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
     };
     let visit = match web.sessions.enter(session, &principal).await {
         Ok(visit) => visit,
-        Err(refusal) => return *reply::refused_with(StatusCode::NOT_FOUND, &refusal),
+        Err(refusal) => return *no_session(&refusal, &ErrorId::Absent),
     };
     let bytes = match web.read(body).await {
         Ok(bytes) => bytes,

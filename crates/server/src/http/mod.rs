@@ -10,6 +10,7 @@ pub(crate) mod modern;
 pub(crate) mod options;
 pub(crate) mod origin;
 mod reply;
+mod resumable;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stream;
@@ -26,6 +27,7 @@ use tokio::net::TcpListener;
 
 /// A router that serves the server, and what has to be closed in the end.
 pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(Router, Arc<Web>)> {
+    check_path(options)?;
     let web = Web::new(inner, options)?;
     let mut router = Router::new().route(&options.path, any(endpoint::any));
     if options.legacy {
@@ -34,6 +36,18 @@ pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(R
             .route(legacy::MESSAGES, post(legacy::message));
     }
     Ok((router.with_state(Arc::clone(&web)), web))
+}
+
+/// Whether there can be an endpoint at the path.
+fn check_path(options: &HttpOptions) -> io::Result<()> {
+    let path = &options.path;
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    let taken = options.legacy && [legacy::STREAM, legacy::MESSAGES].contains(&path.as_str());
+    if path.starts_with('/') && path.bytes().all(plain) && !taken {
+        return Ok(());
+    }
+    let why = format!("there can be no endpoint at the path `{path}`");
+    Err(io::Error::new(io::ErrorKind::InvalidInput, why))
 }
 
 /// How long the last answers may take to get out.
@@ -57,6 +71,7 @@ pub(crate) async fn serve_until(
     let mut closing = None;
     let stopped = async {
         stop.await;
+        web.sessions.begin_closing();
         closing = Some(tokio::spawn(Arc::clone(&web).close()));
     };
     let served = serve::serve(listener, router, serving, stopped).await;

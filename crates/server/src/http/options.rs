@@ -24,7 +24,7 @@ pub struct HttpOptions {
     pub(crate) rates: Rates,
     pub(crate) session: session::Rules,
     pub(crate) sessions: usize,
-    pub(crate) sessions_per_principal: usize,
+    sessions_per_principal: Option<usize>,
     pub(crate) in_flight: usize,
     pub(crate) patience: Duration,
     pub(crate) keep_alive: Duration,
@@ -45,7 +45,7 @@ impl Default for HttpOptions {
             rates: Rates::default(),
             session: session::Rules::default(),
             sessions: 10_000,
-            sessions_per_principal: 10_000,
+            sessions_per_principal: None,
             in_flight: 10_000,
             patience: Duration::from_secs(3),
             keep_alive: Duration::from_secs(15),
@@ -91,12 +91,25 @@ impl HttpOptions {
         self
     }
 
-    /// How many sessions there may be, in all and for each principal; 10,000 each unless said
-    /// otherwise.
-    pub const fn sessions(mut self, all: usize, per_principal: usize) -> Self {
-        self.sessions = all;
-        self.sessions_per_principal = per_principal;
+    /// How many sessions there may be; 10,000 unless said otherwise.
+    pub const fn sessions(mut self, most: usize) -> Self {
+        self.sessions = most;
         self
+    }
+
+    /// How many sessions a principal may have; 1,000 unless said otherwise. Without an
+    /// authenticator everybody is the same principal, and may have all.
+    pub const fn sessions_per_principal(mut self, most: usize) -> Self {
+        self.sessions_per_principal = Some(most);
+        self
+    }
+
+    pub(crate) fn most_per_principal(&self) -> usize {
+        let default = match self.authenticator {
+            Some(_) => 1_000,
+            None => self.sessions,
+        };
+        self.sessions_per_principal.unwrap_or(default)
     }
 
     /// How many requests may be in flight in all; 10,000 unless said otherwise.

@@ -66,8 +66,12 @@ fn empty(status: StatusCode) -> Response {
 
 /// A refusal where no request is being answered, with the catalogue's own status.
 pub(crate) fn refused(refusal: &Refusal) -> Refused {
-    let status = StatusCode::from_u16(refusal.http_status());
-    refused_with(status.unwrap_or(StatusCode::BAD_REQUEST), refusal)
+    refused_with(status_of(refusal), refusal)
+}
+
+/// The catalogue's own status.
+pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
+    StatusCode::from_u16(refusal.http_status()).unwrap_or(StatusCode::BAD_REQUEST)
 }
 
 /// A refusal where no request is being answered, with the status that HTTP gives to it.

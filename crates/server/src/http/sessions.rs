@@ -3,10 +3,12 @@
 use super::{
     kept::{self, Stored},
     options::HttpOptions,
+    resumable::Resumable,
     stream::{Retention, Stream, StreamRules},
 };
 use crate::{
     driver::{self, Is},
+    failure::Failure,
     peer::Peer,
     principal::Principal,
     route::{Exchange, Feed, Route, lock},
@@ -19,9 +21,9 @@ use interlock_proto::{
     machine::Machine,
     session::{self, Effect, Input, Ledger, Session, State, Who},
 };
-use interlock_store::Version;
+use interlock_store::{StoreError, Version};
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::HashMap,
     sync::{Arc, Mutex, Weak},
     time::Duration,
 };
@@ -40,7 +42,10 @@ pub(crate) struct Sessions {
 
 #[derive(Debug, Default)]
 struct Open {
+    /// Those that are in memory.
     by_id: HashMap<Arc<str>, Arc<Client>>,
+    /// How many there are, in memory or written down.
+    all: usize,
     by_principal: HashMap<Principal, usize>,
     /// Somebody looks after the clocks.
     watched: bool,
@@ -56,27 +61,18 @@ pub(crate) struct Client {
     /// What belongs to no request goes here.
     pub(crate) feed: Arc<Feed>,
     life: Mutex<Life>,
-    streams: Mutex<Streams>,
+    streams: Mutex<Resumable>,
     rules: StreamRules,
+    /// What was last written down of it. Whoever writes holds it, one at a time.
+    saved: tokio::sync::Mutex<Option<Version>>,
 }
 
 #[derive(Debug)]
 struct Life {
     state: State,
     ledger: Ledger,
-    /// What was last written down of it.
-    saved: Option<Version>,
 }
 
-/// The streams that can be taken up again.
-#[derive(Debug, Default)]
-struct Streams {
-    kept: BTreeMap<u64, Arc<Stream>>,
-    next: u64,
-}
-
-/// So many ended streams are kept for clients that have not heard the end.
-const MOST_STREAMS: usize = 64;
 /// The clocks are looked at so often.
 const LOOK: Duration = Duration::from_secs(1);
 
@@ -92,11 +88,10 @@ pub(crate) struct Visit {
 
 impl Drop for Visit {
     fn drop(&mut self) {
-        if !self.uses {
-            return;
+        if self.uses {
+            let now = self.inner.clock.now();
+            let _ = self.client.step(&self.rules, Input::End, now);
         }
-        let now = self.inner.clock.now();
-        let _ = self.client.step(&self.rules, Input::End, now);
     }
 }
 
@@ -106,7 +101,7 @@ impl Sessions {
             inner: Arc::clone(inner),
             rules: options.session,
             most: options.sessions,
-            most_per_principal: options.sessions_per_principal,
+            most_per_principal: options.most_per_principal(),
             retry: options.retry,
             idle_stream: options.idle_stream,
             open: Mutex::default(),
@@ -133,44 +128,37 @@ impl Sessions {
         retention: Retention,
     ) -> Result<Visit, Refusal> {
         let id: Arc<str> = random_id().map_err(failed)?.into();
-        let feed = self.feed(retention);
+        let feed = self.feed(0, retention);
         let route = Route::Feed(Arc::clone(&feed));
         let mut open = lock(&self.open);
+        let many = open.by_principal.get(principal).copied().unwrap_or(0);
         if open.closing {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
-        let many = open.by_principal.get(principal).copied().unwrap_or(0);
-        if open.by_id.len() >= self.most || many >= self.most_per_principal {
+        if open.all >= self.most || many >= self.most_per_principal {
             return Err(
                 Refusal::new(Code::ConcurrentLimitExceeded).because("too many sessions are open")
             );
         }
-        let peer = Peer::new(
-            &self.inner,
-            principal.clone(),
-            self.connection(retention),
-            route,
-        )
-        .map_err(failed)?;
-        let life = Life {
-            state: self.rules.first(self.inner.clock.now()),
-            ledger: Ledger::default(),
-            saved: None,
-        };
-        let client = Client::new(id, peer, feed, life, self.stream_rules(retention));
-        self.save_when_written(&client);
-        open.insert(&client);
-        let watched = std::mem::replace(&mut open.watched, true);
-        drop(open);
-        if !watched {
+        let rules = self.connection(retention);
+        let peer = Peer::new(&self.inner, principal.clone(), rules, route).map_err(failed)?;
+        let state = self.rules.first(self.inner.clock.now());
+        let rules = self.stream_rules(retention);
+        let client = Client::new(id, peer, feed, state, rules, None);
+        open.all += 1;
+        *open.by_principal.entry(principal.clone()).or_default() += 1;
+        self.take_in(&mut open, &client);
+        Ok(self.visit(client, false))
+    }
+
+    /// A session is in memory from now on, and somebody looks after its clocks.
+    fn take_in(self: &Arc<Self>, open: &mut Open, client: &Arc<Client>) {
+        self.save_when_written(client);
+        open.by_id
+            .insert(Arc::clone(&client.id), Arc::clone(client));
+        if !std::mem::replace(&mut open.watched, true) {
             tokio::spawn(watch(Arc::downgrade(self)));
         }
-        Ok(Visit {
-            client,
-            rules: self.rules,
-            inner: Arc::clone(&self.inner),
-            uses: false,
-        })
     }
 
     /// What a handler lets the session remember is written down before the handler goes on.
@@ -179,9 +167,10 @@ impl Sessions {
         client.peer.on_write(Box::new(move || {
             let (sessions, client) = (sessions.upgrade(), weak.upgrade());
             Box::pin(async move {
-                if let Some((sessions, client)) = sessions.zip(client) {
-                    let _ = sessions.act(&client, Input::Write).await;
-                }
+                let gone = || Failure::new("the session has ended");
+                let (sessions, client) = sessions.zip(client).ok_or_else(gone)?;
+                let written = sessions.act(&client, Input::Write).await;
+                written.map_err(Failure::refused)
             })
         }));
     }
@@ -210,8 +199,8 @@ impl Sessions {
     }
 
     /// Where a session's messages go that belong to no request.
-    fn feed(&self, retention: Retention) -> Arc<Feed> {
-        let stream = Stream::new(0, self.stream_rules(retention));
+    fn feed(&self, number: u64, retention: Retention) -> Arc<Feed> {
+        let stream = Stream::new(number, self.stream_rules(retention));
         Feed::new(stream, Arc::clone(&self.inner.clock))
     }
 
@@ -226,59 +215,77 @@ impl Sessions {
         id: &str,
         principal: &Principal,
     ) -> Result<Visit, Refusal> {
-        let client = self.find(id).await?;
-        self.visit(client, principal)
+        let begun = match self.begin(id, principal) {
+            Some(begun) => begun?,
+            None => {
+                self.load(id, principal).await?;
+                let begun = self.begin(id, principal);
+                begun.unwrap_or_else(|| Err(Refusal::new(Code::SessionInvalid)))?
+            }
+        };
+        let (client, effects) = begun;
+        let visit = self.visit(client, true);
+        self.perform(&visit.client, effects).await?;
+        Ok(visit)
     }
 
-    /// The session of that id, from memory or from the store.
-    async fn find(self: &Arc<Self>, id: &str) -> Result<Arc<Client>, Refusal> {
-        let invalid = || Refusal::new(Code::SessionInvalid);
-        let (found, closing) = {
-            let open = lock(&self.open);
-            (open.by_id.get(id).cloned(), open.closing)
-        };
-        if let Some(client) = found {
-            return Ok(client);
+    /// Lets a request of a session begin, if that is in memory. Nobody can take it out of memory
+    /// in between.
+    fn begin(
+        &self,
+        id: &str,
+        principal: &Principal,
+    ) -> Option<Result<(Arc<Client>, Vec<Effect>), Refusal>> {
+        let open = lock(&self.open);
+        let client = open.by_id.get(id)?;
+        let who = who(client, principal);
+        let begun = client.step(&self.rules, Input::Begin(who), self.inner.clock.now());
+        Some(begun.map(|effects| (Arc::clone(client), effects)))
+    }
+
+    fn visit(&self, client: Arc<Client>, uses: bool) -> Visit {
+        Visit {
+            client,
+            rules: self.rules,
+            inner: Arc::clone(&self.inner),
+            uses,
         }
-        if closing {
+    }
+
+    /// Brings a session that is written down back into memory.
+    async fn load(self: &Arc<Self>, id: &str, principal: &Principal) -> Result<(), Refusal> {
+        let invalid = || Refusal::new(Code::SessionInvalid);
+        if self.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
         let loaded = kept::load(&self.inner, id).await.map_err(failed)?;
         let (stored, version) = loaded.ok_or_else(invalid)?;
-        let feed = self.feed(Retention::Replayable);
+        if stored.principal() != *principal {
+            return Err(invalid());
+        }
+        let retention = Retention::Replayable;
+        // Numbers must not come again: an id of before would mean something else.
+        let number = stored.streams + 1;
+        let feed = self.feed(number, retention);
         let route = Route::Feed(Arc::clone(&feed));
         let dies = Time(stored.dies);
-        let principal = stored.principal();
-        let rules = self.connection(Retention::Replayable);
-        let peer =
-            Peer::restore(&self.inner, principal, rules, route, stored.peer).map_err(failed)?;
+        let rules = self.connection(retention);
+        let peer = Peer::restore(&self.inner, principal.clone(), rules, route, stored.peer)
+            .map_err(|_| invalid())?;
         driver::find_instance(&self.inner, &peer, Is::Back).await;
-        let life = Life {
-            state: State::Idle { dies },
-            ledger: Ledger::default(),
-            saved: Some(version),
-        };
-        let rules = self.stream_rules(Retention::Replayable);
-        let client = Client::new(id.into(), peer, feed, life, rules);
-        self.save_when_written(&client);
+        let rules = self.stream_rules(retention);
+        let state = State::Idle { dies };
+        let client = Client::new(id.into(), peer, feed, state, rules, Some(version));
+        lock(&client.streams).begin_after(number);
         let mut open = lock(&self.open);
-        // Somebody else may have been faster.
-        if let Some(client) = open.by_id.get(id) {
-            return Ok(Arc::clone(client));
+        if open.closing {
+            return Err(Refusal::new(Code::ServerShuttingDown));
         }
-        open.insert(&client);
-        Ok(client)
-    }
-
-    fn visit(&self, client: Arc<Client>, principal: &Principal) -> Result<Visit, Refusal> {
-        let who = who(&client, principal);
-        client.step(&self.rules, Input::Begin(who), self.inner.clock.now())?;
-        Ok(Visit {
-            client,
-            rules: self.rules,
-            inner: Arc::clone(&self.inner),
-            uses: true,
-        })
+        // Somebody else may have been faster.
+        if !open.by_id.contains_key(id) {
+            self.take_in(&mut open, &client);
+        }
+        Ok(())
     }
 
     /// The client ends its session.
@@ -291,7 +298,15 @@ impl Sessions {
         id: &str,
         principal: &Principal,
     ) -> Result<(), Refusal> {
-        let client = self.find(id).await?;
+        let find = || lock(&self.open).by_id.get(id).cloned();
+        let client = match find() {
+            Some(client) => Some(client),
+            None => {
+                self.load(id, principal).await?;
+                find()
+            }
+        };
+        let client = client.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
         let who = who(&client, principal);
         self.act(&client, Input::Destroy(who)).await
     }
@@ -299,11 +314,22 @@ impl Sessions {
     /// Lets the machine of a session take a step, and does what it orders.
     async fn act(self: &Arc<Self>, client: &Arc<Client>, input: Input) -> Result<(), Refusal> {
         let effects = client.step(&self.rules, input, self.inner.clock.now())?;
+        self.perform(client, effects).await
+    }
+
+    /// # Errors
+    ///
+    /// If what was to be written down is not; then it stays in memory.
+    async fn perform(
+        self: &Arc<Self>,
+        client: &Arc<Client>,
+        effects: Vec<Effect>,
+    ) -> Result<(), Refusal> {
         for effect in effects {
             match effect {
                 Effect::Record(why) => tracing::info!(?why, "a session has ended"),
                 Effect::Delete => self.forget(client),
-                Effect::Save => self.save(client).await,
+                Effect::Save => self.save(client).await?,
                 Effect::Unload => self.unload(client),
                 Effect::Load | Effect::Serve | Effect::Release => {}
             }
@@ -311,33 +337,35 @@ impl Sessions {
         Ok(())
     }
 
-    async fn save(&self, client: &Client) {
-        let (dies, seen) = {
-            let life = lock(&client.life);
-            let dies = match life.state {
-                State::Created { dies, .. } | State::Active { dies, .. } | State::Idle { dies } => {
-                    dies
-                }
-                State::Cleanup | State::Destroyed => return,
-            };
-            (dies, life.saved)
+    /// Writes a session down, as it is now.
+    async fn save(&self, client: &Client) -> Result<(), Refusal> {
+        let mut saved = client.saved.lock().await;
+        let Some(dies) = client.dies() else {
+            return Ok(());
         };
         let Some(memory) = client.peer.memory() else {
-            return;
+            return Ok(());
         };
-        let stored = Stored::new(client.peer.principal(), dies, memory);
-        match kept::save(&self.inner, &client.id, &stored, seen).await {
-            Ok(version) => lock(&client.life).saved = version,
-            Err(error) => tracing::error!(%error, "a session could not be saved"),
-        }
+        let streams = lock(&client.streams).last();
+        let stored = Stored::new(client.peer.principal(), dies, streams, memory);
+        let written = match kept::save(&self.inner, &client.id, &stored, *saved).await {
+            // Another server has written it, and does not any more: the client is here.
+            Err(StoreError::Conflict { .. }) => {
+                let found = kept::load(&self.inner, &client.id).await.map_err(failed)?;
+                *saved = found.map(|(_, version)| version);
+                kept::save(&self.inner, &client.id, &stored, *saved).await
+            }
+            written => written,
+        };
+        *saved = written.map_err(failed)?;
+        Ok(())
     }
 
     /// Takes a session out of memory that is written down and that nobody uses.
     fn unload(&self, client: &Client) {
         let mut open = lock(&self.open);
-        let life = lock(&client.life);
-        if matches!(life.state, State::Idle { .. }) && life.saved.is_some() {
-            open.remove(client);
+        if matches!(lock(&client.life).state, State::Idle { .. }) {
+            open.by_id.remove(&client.id);
         }
     }
 
@@ -346,19 +374,30 @@ impl Sessions {
         let clients: Vec<_> = lock(&self.open).by_id.values().cloned().collect();
         let now = self.inner.clock.now();
         for client in clients {
-            client.tick_feed(now, self.idle_stream);
+            client.tick(now, self.idle_stream);
             if client.is_due(&self.rules, now) {
-                let _ = self.act(&client, Input::Tick).await;
+                // Each by itself: a store that takes its time holds nobody else's clock up.
+                let sessions = Arc::clone(self);
+                tokio::spawn(async move { sessions.act(&client, Input::Tick).await });
             }
         }
-        if let Err(error) = kept::sweep(&self.inner).await {
-            tracing::warn!(%error, "sessions that are over could not be removed");
+        match kept::sweep(&self.inner).await {
+            Ok(swept) => {
+                let mut open = lock(&self.open);
+                for principal in swept {
+                    open.forget(&principal);
+                }
+            }
+            Err(error) => tracing::warn!(%error, "sessions that are over could not be removed"),
         }
     }
 
     /// The session is over: nobody finds it any more, and what it held is let go.
     fn forget(&self, client: &Arc<Client>) {
-        if lock(&self.open).remove(client) {
+        let mut open = lock(&self.open);
+        if open.by_id.remove(&client.id).is_some() {
+            open.forget(client.peer.principal());
+            drop(open);
             tokio::spawn(Arc::clone(client).end(Arc::clone(&self.inner), self.rules));
         }
     }
@@ -368,47 +407,42 @@ impl Sessions {
         lock(&self.open).closing
     }
 
-    /// The server ends: nobody is taken in, and everybody is wound up.
+    /// The server ends: nobody is taken in from now on.
+    pub(crate) fn begin_closing(&self) {
+        lock(&self.open).closing = true;
+    }
+
+    /// Winds everybody up. What is written down of them stays: they may come back.
     pub(crate) async fn close(&self) {
-        let clients: Vec<_> = {
-            let mut open = lock(&self.open);
-            open.closing = true;
-            open.by_principal.clear();
-            open.by_id.drain().map(|(_, client)| client).collect()
-        };
-        let ends = clients
-            .into_iter()
-            .map(|client| client.end(Arc::clone(&self.inner), self.rules));
+        self.begin_closing();
+        let clients: Vec<_> = lock(&self.open).by_id.drain().map(|(_, one)| one).collect();
+        let ends = clients.into_iter().map(|client| async move {
+            client.peer.wind_up().await;
+            client.feed.stream.end();
+            if let Err(refusal) = self.save(&client).await {
+                tracing::warn!(%refusal, "a session could not be saved");
+            }
+        });
         futures_util::future::join_all(ends).await;
     }
 }
 
 impl Open {
-    fn insert(&mut self, client: &Arc<Client>) {
-        let principal = client.peer.principal().clone();
-        self.by_id
-            .insert(Arc::clone(&client.id), Arc::clone(client));
-        *self.by_principal.entry(principal).or_default() += 1;
-    }
-
-    fn remove(&mut self, client: &Client) -> bool {
-        if self.by_id.remove(&client.id).is_none() {
-            return false;
-        }
-        let principal = client.peer.principal();
+    /// One session less.
+    fn forget(&mut self, principal: &Principal) {
+        self.all = self.all.saturating_sub(1);
         if let Some(many) = self.by_principal.get_mut(principal) {
             *many -= 1;
             if *many == 0 {
                 self.by_principal.remove(principal);
             }
         }
-        true
     }
 }
 
 fn failed(error: impl std::error::Error + 'static) -> Refusal {
     let error: &dyn std::error::Error = &error;
-    tracing::error!(error, "a session could not be made or found");
+    tracing::error!(error, "a session could not be made, found or kept");
     Refusal::new(Code::InternalError)
 }
 
@@ -420,7 +454,7 @@ fn who(client: &Client, principal: &Principal) -> Who {
     }
 }
 
-/// Looks after the clocks for as long as there are sessions to look after.
+/// Looks after the clocks for as long as the server is there.
 async fn watch(sessions: Weak<Sessions>) {
     loop {
         let Some(strong) = sessions.upgrade() else {
@@ -440,16 +474,21 @@ impl Client {
         id: Arc<str>,
         peer: Arc<Peer>,
         feed: Arc<Feed>,
-        life: Life,
+        state: State,
         rules: StreamRules,
+        saved: Option<Version>,
     ) -> Arc<Self> {
         Arc::new(Self {
             id,
             peer,
             feed,
-            life: Mutex::new(life),
+            life: Mutex::new(Life {
+                state,
+                ledger: Ledger::default(),
+            }),
             streams: Mutex::default(),
             rules,
+            saved: tokio::sync::Mutex::new(saved),
         })
     }
 
@@ -468,56 +507,60 @@ impl Client {
         Ok(step.effects)
     }
 
+    /// When its life is over; nothing if it is already.
+    fn dies(&self) -> Option<Time> {
+        match lock(&self.life).state {
+            State::Created { dies, .. } | State::Active { dies, .. } | State::Idle { dies } => {
+                Some(dies)
+            }
+            State::Cleanup | State::Destroyed => None,
+        }
+    }
+
     fn is_due(&self, rules: &session::Rules, now: Time) -> bool {
         let life = lock(&self.life);
         let due = life.state.wake_at(rules, &life.ledger);
         due.is_some_and(|due| now >= due)
     }
 
-    /// A stream on which nothing happens is closed; its client can take it up again.
-    fn tick_feed(&self, now: Time, idle: Duration) {
-        if self.feed.stream.has_reader() && now >= self.feed.last() + idle {
+    /// Time has passed for what the session holds.
+    fn tick(&self, now: Time, idle_stream: Duration) {
+        if self.peer.wake_at().is_some_and(|due| now >= due) {
+            self.peer.tick();
+        }
+        lock(&self.streams).tick(now);
+        // A stream on which nothing happens is closed, if its client can take it up again.
+        let quiet = now >= self.feed.last() + idle_stream;
+        if quiet && self.rules.retention == Retention::Replayable && self.feed.stream.has_reader() {
             self.feed.stream.disconnect();
         }
     }
 
     /// Where a request of this session is answered.
     pub(crate) fn exchange(&self, visit: Visit) -> Arc<Exchange> {
-        let number = {
-            let mut streams = lock(&self.streams);
-            streams.next += 1;
-            streams.next
-        };
+        let number = lock(&self.streams).next();
         Exchange::new(Stream::new(number, self.rules.clone()), Some(visit))
     }
 
     /// The answer has become a stream, which the client can take up again.
     pub(crate) fn keep(&self, stream: &Arc<Stream>) {
-        let mut streams = lock(&self.streams);
-        streams.kept.insert(stream.number(), Arc::clone(stream));
-        if streams.kept.len() > MOST_STREAMS {
-            let ended = streams.kept.iter().find(|(_, stream)| stream.is_drained());
-            let ended = ended.or_else(|| streams.kept.iter().find(|(_, stream)| stream.is_ended()));
-            if let Some(number) = ended.map(|(number, _)| *number) {
-                streams.kept.remove(&number);
-            }
-        }
+        lock(&self.streams).keep(stream);
     }
 
     /// The stream of that number, if it is this session's and still there.
     pub(crate) fn stream(&self, number: u64) -> Option<Arc<Stream>> {
-        if number == 0 {
+        if number == self.feed.stream.number() {
             return Some(Arc::clone(&self.feed.stream));
         }
-        lock(&self.streams).kept.get(&number).cloned()
+        lock(&self.streams).find(number)
     }
 
-    /// What is in flight ends, and then there is nothing left.
+    /// What is in flight ends, and then there is nothing left, nor written down.
     async fn end(self: Arc<Self>, inner: Arc<Inner>, rules: session::Rules) {
         self.peer.wind_up().await;
         self.feed.stream.end();
         driver::forget_instance(&inner, &self.peer).await;
-        let saved = lock(&self.life).saved.take();
+        let saved = self.saved.lock().await.take();
         if let Some(version) = saved
             && let Err(error) = kept::delete(&inner, &self.id, version).await
         {

@@ -4,6 +4,7 @@ use super::Peer;
 use crate::{
     caller::Client,
     model::JsonObject,
+    note::{News, Note},
     principal::Principal,
     route::{Route, lock},
     server::Inner,
@@ -11,10 +12,11 @@ use crate::{
 use interlock_proto::{
     Level, Version,
     connection::{self, Effect, State},
-    era,
+    era::{self, Capability},
     negotiation::{self, Agreement},
     subscription,
 };
+use interlock_workflow::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use std::{
@@ -38,14 +40,22 @@ pub(crate) struct Memory {
     asked: u64,
 }
 
+impl Memory {
+    /// The instance that belonged to this client.
+    pub(crate) fn into_instance(self) -> Option<String> {
+        self.instance
+    }
+}
+
 impl Peer {
     /// What to write down; nothing before the handshake.
     pub(crate) fn memory(&self) -> Option<Memory> {
         let book = lock(&self.book);
-        let version = book.state.version()?;
+        // What was agreed on outlives the connection.
+        let version = book.negotiation.agreement()?.version;
         Some(Memory {
             version: version.as_str().to_owned(),
-            ready: !matches!(book.state, State::Initializing(_)),
+            ready: matches!(book.negotiation, negotiation::State::Active(_)),
             capabilities: book.client.capabilities.clone(),
             info: book.client.info.clone(),
             level: self.level().as_str().to_owned(),
@@ -107,6 +117,27 @@ impl Peer {
                 (State::Subscribed(version), active)
             };
         }
+        peer.catch_up();
         Ok(peer)
+    }
+
+    /// Nobody told the client what changed while it was away: it may all have.
+    fn catch_up(&self) {
+        let kinds = [
+            (Capability::Tools, Kind::Tool),
+            (Capability::Resources, Kind::Resource),
+            (Capability::Prompts, Kind::Prompt),
+        ];
+        let offered = self.inner.capabilities();
+        let lists = kinds.into_iter();
+        let lists = lists.filter(|(capability, _)| offered.contains(capability));
+        let lists = lists.map(|(_, kind)| News::List(kind.into()));
+        let uris: Vec<_> = lock(&self.book).subscriptions.keys().cloned().collect();
+        for news in lists.chain(uris.into_iter().map(News::Updated)) {
+            self.route.note(Note {
+                news,
+                subscription: None,
+            });
+        }
     }
 }

@@ -6,8 +6,12 @@ use std::{future::Future, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 /// Serves the client on standard input and output.
-pub(crate) async fn serve(inner: Arc<Inner>) -> io::Result<()> {
-    until_signalled(|stop| driver::run(inner, input(), output(), stop)).await
+pub(crate) async fn serve(inner: &Arc<Inner>) -> io::Result<()> {
+    until_signalled(|stop| {
+        let serving = driver::run(Arc::clone(inner), input(), output(), stop);
+        inner.lifespan.around(serving)
+    })
+    .await
 }
 
 /// Does something until a signal says that it is to stop; a second one ends it at once.
