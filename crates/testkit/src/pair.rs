@@ -1,16 +1,14 @@
 //! Two ends in memory: a server, and a client that speaks whatever bytes the test gives it.
 
+use crate::{PATIENCE, schemas};
 use interlock::Server;
 use serde_json::{Value, json};
-use std::{io, time::Duration};
+use std::{collections::HashMap, fmt, io};
 use tokio::{
-    io::{AsyncBufReadExt, AsyncWriteExt, BufReader, DuplexStream},
+    io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
     sync::oneshot,
     task::JoinHandle,
 };
-
-/// How long a test waits for what must come. Only a failing test ever waits that long.
-const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The server's end of a connection.
 #[derive(Debug)]
@@ -20,11 +18,71 @@ pub struct Connection {
 }
 
 /// The client's end of a connection.
-#[derive(Debug)]
 pub struct Client {
-    to_server: Option<DuplexStream>,
-    from_server: BufReader<DuplexStream>,
+    to_server: Option<Box<dyn AsyncWrite + Send + Unpin>>,
+    from_server: BufReader<Box<dyn AsyncRead + Send + Unpin>>,
     next_id: i64,
+    asked: Asked,
+}
+
+/// What the answers have to fit.
+#[derive(Default)]
+struct Asked {
+    /// What the handshake agreed on.
+    version: Option<String>,
+    /// Version and method of requests by their ids.
+    open: HashMap<String, (Option<String>, String)>,
+    unchecked: bool,
+}
+
+impl Asked {
+    fn note(&mut self, message: &Value) {
+        // What was taken back is not answered, and its id is free.
+        if message["method"] == "notifications/cancelled" {
+            let id = message["params"]["requestId"].to_string();
+            self.open.remove(&id);
+        }
+        if let (Some(id), Some(method)) = (message.get("id"), message["method"].as_str()) {
+            let modern = "io.modelcontextprotocol/protocolVersion";
+            let version = message["params"]["_meta"][modern].as_str();
+            let known = (version.map(str::to_owned), method.to_owned());
+            // A second request with an id in flight is not the one that is answered.
+            self.open.entry(id.to_string()).or_insert(known);
+        }
+    }
+
+    #[track_caller]
+    fn check(&mut self, message: &Value) {
+        if self.unchecked {
+            return;
+        }
+        let known = match message.get("method") {
+            Some(_) => None,
+            None => self.open.remove(&message["id"].to_string()),
+        };
+        let (version, method) = known.unzip();
+        if method.as_deref() == Some("initialize") && self.version.is_none() {
+            let agreed = message["result"]["protocolVersion"].as_str();
+            self.version = agreed.map(str::to_owned);
+        }
+        let subscription = "io.modelcontextprotocol/subscriptionId";
+        let version = match version.flatten() {
+            _ if message["params"]["_meta"].get(subscription).is_some() => {
+                Some("2026-07-28".to_owned())
+            }
+            Some(modern) => Some(modern),
+            None => self.version.clone(),
+        };
+        if let Some(version) = version {
+            schemas::check_message(&version, method.as_deref(), message);
+        }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").finish_non_exhaustive()
+    }
 }
 
 /// Serves one client in memory.
@@ -42,11 +100,7 @@ pub fn connect(server: &Server) -> (Client, Connection) {
         };
         server.serve(reader, writer, stop).await
     });
-    let client = Client {
-        to_server: Some(to_server),
-        from_server: BufReader::new(from_server),
-        next_id: 0,
-    };
+    let client = Client::over(from_server, to_server);
     let connection = Connection {
         task,
         stop: Some(stop),
@@ -77,6 +131,24 @@ impl Connection {
 }
 
 impl Client {
+    /// A client over any two directions.
+    pub fn over(
+        from_server: impl AsyncRead + Send + Unpin + 'static,
+        to_server: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self {
+            to_server: Some(Box::new(to_server)),
+            from_server: BufReader::new(Box::new(from_server)),
+            next_id: 0,
+            asked: Asked::default(),
+        }
+    }
+
+    /// Takes what comes as it is: for handlers that do not keep to the protocol.
+    pub const fn unchecked(&mut self) {
+        self.asked.unchecked = true;
+    }
+
     /// Writes bytes as they are.
     ///
     /// # Panics
@@ -92,6 +164,7 @@ impl Client {
 
     /// Writes one message as a line.
     pub async fn send(&mut self, message: Value) {
+        self.asked.note(&message);
         self.send_bytes(format!("{message}\n").as_bytes()).await;
     }
 
@@ -107,7 +180,12 @@ impl Client {
             .await
             .expect("the server must write")
             .expect("the server must write UTF-8");
-        (n > 0).then(|| serde_json::from_str(&line).expect("every line is JSON"))
+        if n == 0 {
+            return None;
+        }
+        let message = serde_json::from_str(&line).expect("every line is JSON");
+        self.asked.check(&message);
+        Some(message)
     }
 
     /// Sends a request without waiting for its answer.

@@ -328,7 +328,7 @@ impl Sessions {
         for effect in effects {
             match effect {
                 Effect::Record(why) => tracing::info!(?why, "a session has ended"),
-                Effect::Delete => self.forget(client),
+                Effect::Delete => self.forget(client).await,
                 Effect::Save => self.save(client).await?,
                 Effect::Unload => self.unload(client),
                 Effect::Load | Effect::Serve | Effect::Release => {}
@@ -393,7 +393,9 @@ impl Sessions {
     }
 
     /// The session is over: nobody finds it any more, and what it held is let go.
-    fn forget(&self, client: &Arc<Client>) {
+    async fn forget(&self, client: &Arc<Client>) {
+        // In this order: whoever does not find it in memory looks into the store.
+        client.delete(&self.inner).await;
         let mut open = lock(&self.open);
         if open.by_id.remove(&client.id).is_some() {
             open.forget(client.peer.principal());
@@ -555,17 +557,21 @@ impl Client {
         lock(&self.streams).find(number)
     }
 
-    /// What is in flight ends, and then there is nothing left, nor written down.
+    /// Deletes what is written down of it. Nothing is written down any more after that.
+    async fn delete(&self, inner: &Inner) {
+        let mut saved = self.saved.lock().await;
+        if let Some(version) = saved.take()
+            && let Err(error) = kept::delete(inner, &self.id, version).await
+        {
+            tracing::warn!(%error, "a session could not be deleted");
+        }
+    }
+
+    /// What is in flight ends, and then there is nothing left.
     async fn end(self: Arc<Self>, inner: Arc<Inner>, rules: session::Rules) {
         self.peer.wind_up().await;
         self.feed.stream.end();
         driver::forget_instance(&inner, &self.peer).await;
-        let saved = self.saved.lock().await.take();
-        if let Some(version) = saved
-            && let Err(error) = kept::delete(&inner, &self.id, version).await
-        {
-            tracing::warn!(%error, "a session could not be deleted");
-        }
         let _ = self.step(&rules, Input::Cleaned, inner.clock.now());
     }
 }

@@ -122,6 +122,7 @@ async fn check_outcome<R: IntoToolResult + Send + 'static>(
         move |_: NoArguments, _: Context| async move { answer() },
     );
     let (mut client, _connection) = connect(&desk(work).build().unwrap());
+    client.unchecked();
     client.initialize().await;
     let (_, result) = client.call("work", json!({})).await;
     assert_eq!(

@@ -7,15 +7,14 @@ use interlock::{
 };
 use interlock_testkit::Client;
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 use tokio::{
     io::DuplexStream,
     sync::{Semaphore, mpsc},
     task::JoinHandle,
 };
 
-/// How long a test waits for what must come. Only a failing test ever waits that long.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) use interlock_testkit::PATIENCE;
 
 /// A tool that does what it is asked at once.
 pub(crate) fn tool(name: &'static str) -> Tool {
