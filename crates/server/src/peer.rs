@@ -475,10 +475,7 @@ impl Peer {
                 }
             }
             Effect::Close => {
-                let mut book = lock(&self.book);
-                book.close_by = self.inner.clock.now() + self.rules.drain;
-                book.subscriptions.clear();
-                drop(book);
+                lock(&self.book).subscriptions.clear();
                 self.route.wake();
             }
             // The ledger has done its part.
@@ -589,6 +586,9 @@ impl Book {
             Ok(step) => {
                 wire::trace::<Connection>(&self.state, event, &step.state);
                 self.ledger.apply(&step.effects, now);
+                if step.effects.contains(&Effect::Close) {
+                    self.close_by = now + rules.drain;
+                }
                 self.state = step.state;
                 Ok(step.effects)
             }
