@@ -5,6 +5,7 @@ use crate::{
     clock::{Clock, SystemClock},
     failure::Failure,
     handler::{Prompt, Resource, ResourceTemplate, Tool},
+    launch::Calls,
     lifespan::Lifespan,
     model::Implementation,
     offering::Offerings,
@@ -383,6 +384,7 @@ impl Builder {
             bounds: self.bounds,
             lifespan: self.lifespan,
             mounted: std::sync::Mutex::default(),
+            calls: Calls::default(),
         }))
     }
 }

@@ -17,8 +17,9 @@ use crate::{
     peer::Peer,
     route::{Route, Tone},
     server::Inner,
+    signal::Signals,
     voice::{Asking, Progress, Voice, Word},
-    wire,
+    wire::{self, Transition},
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{
@@ -84,6 +85,8 @@ struct Running {
     timeout: Option<Duration>,
     places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,
+    /// The instance's turn, until it is written down.
+    held: Option<Held>,
     handler: Option<Prepared>,
     instance: Option<Arc<Instance>>,
     line: Line,
@@ -122,6 +125,14 @@ enum Waiting {
     Handler(BoxFuture<'static, Finished>),
 }
 
+/// Whether a call may run, as things stand.
+enum Judged {
+    /// So it is, and for how long it may run.
+    Now(Result<Duration, No>),
+    /// That shows when its turn has come, for which it waits here.
+    InTurn(Waiting),
+}
+
 /// What a handler returned, or that it panicked.
 type Finished = std::thread::Result<Result<Reply, Failure>>;
 
@@ -143,6 +154,7 @@ impl Running {
             timeout: start.timeout,
             places: start.places,
             permit: None,
+            held: None,
             handler: Some(start.handler),
             instance: start.instance,
             line,
@@ -173,7 +185,7 @@ impl Running {
         loop {
             let event = Invocation::input_name(&input);
             let step = invocation::step(&state, input, self.inner.clock.now());
-            wire::trace::<Invocation>(&state, event, &step.state);
+            Transition::new::<Invocation>(&state, event, &step.state).trace();
             state = step.state;
             for effect in step.effects {
                 self.perform(effect).await;
@@ -230,18 +242,31 @@ impl Running {
             {
                 return input;
             }
+            // Whoever speaks without end keeps nobody else from being heard, nor other tasks from
+            // their share.
+            tokio::task::consume_budget().await;
+            if let Some(input) = self.urgent(state) {
+                return input;
+            }
             let voice = &*self.voice;
             tokio::select! {
                 biased;
-                words = voice.next() => self.words = words,
                 came = self.waiting.next() => {
                     self.came = Some(came);
                     self.words.append(&mut self.voice.take());
                 }
+                words = voice.next() => self.words = words,
                 signal = self.line.signals.next() => return signal,
                 () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
             }
         }
+    }
+
+    /// What the machine has to know before anybody speaks on.
+    fn urgent(&mut self, state: &State) -> Option<Input> {
+        let is_late = |due| self.inner.clock.now() >= due;
+        let tick = || state.wake_at().is_some_and(is_late).then_some(Input::Tick);
+        self.line.signals.ready().or_else(tick)
     }
 
     /// What the handler said, and what that means to the machine.
@@ -311,12 +336,30 @@ impl Running {
         let judged = match came {
             Came::Finished(finished) => return Some(self.finished(finished)),
             Came::Judgement(judged) => judged,
+            Came::Turn(Some(held)) => {
+                if let Some(place) = self.place_among_others() {
+                    self.held = Some(held);
+                    self.waiting = place;
+                    return None;
+                }
+                self.take_turn(held).await
+            }
             Came::Place(permit) => {
                 self.permit = permit;
-                self.waiting = self.take_turns();
-                return None;
+                if let Some(held) = self.held.take() {
+                    self.take_turn(held).await
+                } else {
+                    match self.judge() {
+                        Judged::Now(judged) => judged,
+                        // It waited for the place alone, and now needs its turn first.
+                        Judged::InTurn(turn) => {
+                            self.permit = None;
+                            self.waiting = turn;
+                            return None;
+                        }
+                    }
+                }
             }
-            Came::Turn(Some(held)) => self.take_turn(held).await,
             Came::Turn(None) => Err(Refusal::new(Code::InstanceBusy).into()),
         };
         Some(match judged {
@@ -386,32 +429,42 @@ impl Running {
         }
     }
 
-    fn enqueue(&mut self) -> Waiting {
-        match self.places.take() {
-            Some(places) => Waiting::Place(places.acquire_owned().map(Result::ok).boxed()),
-            None => self.take_turns(),
+    /// First the turn, then the place: whoever waits for its own instance must not keep a place
+    /// from others.
+    fn enqueue(&self) -> Waiting {
+        match self.judge() {
+            Judged::InTurn(turn) => turn,
+            Judged::Now(Ok(execution)) => self
+                .place_among_others()
+                .unwrap_or(Waiting::Judged(Some(Ok(execution)))),
+            Judged::Now(no) => Waiting::Judged(Some(no)),
         }
     }
 
+    /// Where it waits for a place among the calls of its tool, if there are only so many.
+    fn place_among_others(&self) -> Option<Waiting> {
+        let places = Arc::clone(self.places.as_ref()?);
+        let place = places.acquire_owned().map(Result::ok);
+        Some(Waiting::Place(place.boxed()))
+    }
+
     /// A call that can move its instance waits for its turn; any other runs beside it.
-    fn take_turns(&self) -> Waiting {
+    fn judge(&self) -> Judged {
         let Some((workflow, instance)) = self.inner.workflow.as_ref().zip(self.instance.as_ref())
         else {
-            return Waiting::Judged(Some(Ok(self.execution(None))));
+            return Judged::Now(Ok(self.execution(None)));
         };
         if self.purpose == Purpose::Complete {
-            return Waiting::Judged(Some(Ok(self.execution(None))));
+            return Judged::Now(Ok(self.execution(None)));
         }
         match workflow.admit(instance.position(), self.kind, &self.name) {
             Ok(Pass::Bound(binding)) if binding.moves() => {
                 let turn = Arc::clone(instance).turn(workflow.settings().busy);
-                Waiting::Turn(turn.boxed())
+                Judged::InTurn(Waiting::Turn(turn.boxed()))
             }
-            Ok(Pass::Bound(binding)) => {
-                Waiting::Judged(Some(Ok(self.execution(binding.deadline()))))
-            }
-            Ok(Pass::Always) => Waiting::Judged(Some(Ok(self.execution(None)))),
-            Err(refused) => Waiting::Judged(Some(Err(refused.into()))),
+            Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
+            Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
+            Err(refused) => Judged::Now(Err(refused.into())),
         }
     }
 
@@ -448,6 +501,7 @@ impl Running {
 
     async fn leave_queue(&mut self) {
         self.waiting = Waiting::Nothing;
+        self.held = None;
         let inner = Arc::clone(&self.inner);
         if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
             && let Err(error) = turn.release(inner.books(workflow)).await
@@ -601,58 +655,6 @@ impl Waiting {
             Self::Place(place) => Came::Place(place.await),
             Self::Turn(turn) => Came::Turn(turn.await),
             Self::Handler(handler) => Came::Finished(handler.await),
-        }
-    }
-}
-
-/// What a connection tells a call.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Signal {
-    /// The client takes it back.
-    pub(crate) cancel: bool,
-    /// The server ends and waits no longer.
-    pub(crate) shutdown: bool,
-}
-
-/// What a call hears of its connection: each thing once, the earlier first.
-#[derive(Debug)]
-pub(crate) struct Signals {
-    signals: watch::Receiver<Signal>,
-    heard: Signal,
-}
-
-impl Signals {
-    pub(crate) fn new(signals: watch::Receiver<Signal>) -> Self {
-        Self {
-            signals,
-            heard: Signal::default(),
-        }
-    }
-
-    /// What has been said and not been heard.
-    fn ready(&mut self) -> Option<Input> {
-        let now = *self.signals.borrow_and_update();
-        if now.cancel && !self.heard.cancel {
-            self.heard.cancel = true;
-            return Some(Input::Cancel);
-        }
-        if now.shutdown && !self.heard.shutdown {
-            self.heard.shutdown = true;
-            return Some(Input::Shutdown);
-        }
-        None
-    }
-
-    /// Dropping the future loses nothing.
-    async fn next(&mut self) -> Input {
-        loop {
-            if let Some(input) = self.ready() {
-                return input;
-            }
-            if self.signals.changed().await.is_err() {
-                // The connection is gone, and with it whoever could say anything.
-                std::future::pending::<()>().await;
-            }
         }
     }
 }

@@ -107,18 +107,9 @@ impl Inner {
     }
 
     fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let call: Call<'_> = read(asked.method.name(), asked.params)?;
         let Call {
-            name,
-            arguments,
-            input_responses,
-            request_state,
-            ..
-        } = call;
-        let retry = Retry {
-            input_responses,
-            request_state,
-        };
+            name, arguments, ..
+        } = read(asked.method.name(), asked.params)?;
         let offering = self.offering();
         let Some(tool) = offering.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
@@ -129,7 +120,7 @@ impl Inner {
                 .check(headers, arguments.as_ref())
                 .map_err(mismatch)?;
         }
-        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
+        let round = self.round(asked, &name, arguments.as_ref())?;
         let arguments = Value::Object(arguments.unwrap_or_default());
         let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
         self.admitted(asked, Kind::Tool, &name, limits, round, || {
@@ -148,17 +139,7 @@ impl Inner {
     }
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let asks: Read<'_> = read(asked.method.name(), asked.params)?;
-        let Read {
-            uri,
-            input_responses,
-            request_state,
-            ..
-        } = asks;
-        let retry = Retry {
-            input_responses,
-            request_state,
-        };
+        let Read { uri, .. } = read(asked.method.name(), asked.params)?;
         uri::check(&uri).map_err(|why| {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
         })?;
@@ -177,7 +158,7 @@ impl Inner {
         if resource.is_none() && fitting.is_empty() {
             return Err(Refusal::resource_not_found(&uri, asked.version));
         }
-        let round = self.round(asked, &uri, None, retry)?;
+        let round = self.round(asked, &uri, None)?;
         let named = self.named_so(&uri, &fitting);
         self.admitted(asked, Kind::Resource, named, (None, None), round, || {
             let (handler, cache) = match resource {
@@ -257,23 +238,14 @@ impl Inner {
     }
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let call: Call<'_> = read(asked.method.name(), asked.params)?;
         let Call {
-            name,
-            arguments,
-            input_responses,
-            request_state,
-            ..
-        } = call;
-        let retry = Retry {
-            input_responses,
-            request_state,
-        };
+            name, arguments, ..
+        } = read(asked.method.name(), asked.params)?;
         let offering = self.offering();
         let Some(prompt) = offering.catalogue.prompt(&name) else {
             return Err(unknown_prompt(&name));
         };
-        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
+        let round = self.round(asked, &name, arguments.as_ref())?;
         self.admitted(asked, Kind::Prompt, &name, (None, None), round, || {
             prompt
                 .prepare(arguments.unwrap_or_default())
@@ -329,8 +301,8 @@ impl Inner {
         asked: Asked<'_>,
         name: &str,
         arguments: Option<&JsonObject>,
-        retry: Retry,
     ) -> Result<Round, Refusal> {
+        let retry: Retry = read(asked.method.name(), asked.params)?;
         let nothing = |modern: &Modern<'_>| modern.capabilities.get() == "{}";
         if asked.modern.is_none_or(nothing) && retry.request_state.is_none() {
             return Ok(Round::default());
@@ -368,10 +340,6 @@ impl Inner {
 
 #[derive(Deserialize)]
 struct Call<'a> {
-    #[serde(default, rename = "inputResponses")]
-    input_responses: Option<JsonObject>,
-    #[serde(default, rename = "requestState")]
-    request_state: Option<String>,
     #[serde(borrow)]
     name: Cow<'a, str>,
     #[serde(default)]
@@ -382,10 +350,6 @@ struct Call<'a> {
 
 #[derive(Deserialize)]
 struct Read<'a> {
-    #[serde(default, rename = "inputResponses")]
-    input_responses: Option<JsonObject>,
-    #[serde(default, rename = "requestState")]
-    request_state: Option<String>,
     #[serde(borrow)]
     uri: Cow<'a, str>,
     #[serde(default, rename = "_meta")]

@@ -63,28 +63,46 @@ impl Offerings {
         workflow: Option<&Workflow>,
         change: impl FnOnce(&mut Catalogue) -> bool,
     ) -> bool {
-        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = self.now();
-        let mut catalogue = before.catalogue.clone();
-        if !change(&mut catalogue) {
+        // Nothing is locked any more here, where handlers may be dropped that use the server, and
+        // whoever hears of the findings may use it.
+        let Some(Replaced { before, after }) = self.replace(workflow, change) else {
             return false;
-        }
-        let findings =
-            workflow.map_or_else(Vec::new, |workflow| workflow.check(&catalogue.summary()));
-        let findings: Vec<_> = findings.iter().map(ToString::to_string).collect();
-        for finding in &findings {
+        };
+        for finding in &after.findings {
             if !before.findings.contains(finding) {
                 tracing::warn!("{finding}");
             }
         }
+        true
+    }
+
+    fn replace(
+        &self,
+        workflow: Option<&Workflow>,
+        change: impl FnOnce(&mut Catalogue) -> bool,
+    ) -> Option<Replaced> {
+        let _one_at_a_time = self.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = self.now();
+        let mut catalogue = before.catalogue.clone();
+        if !change(&mut catalogue) {
+            return None;
+        }
+        let findings =
+            workflow.map_or_else(Vec::new, |workflow| workflow.check(&catalogue.summary()));
         let after = Arc::new(Offering {
             catalogue,
             lists: Lists::new(workflow, self.page_size),
-            findings,
+            findings: findings.iter().map(ToString::to_string).collect(),
         });
-        *self.now.write().unwrap_or_else(PoisonError::into_inner) = after;
-        true
+        *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
+        Some(Replaced { before, after })
     }
+}
+
+/// An offering that is not the one of the moment any more, and the one that came after it.
+struct Replaced {
+    before: Arc<Offering>,
+    after: Arc<Offering>,
 }
 
 /// What a server has can change while it runs. Requests that came before go on as they began.
@@ -108,9 +126,7 @@ impl Server {
     ///
     /// If a server with it could not be built.
     pub fn add_tool(&self, tool: Tool) -> Result<(), BuildError> {
-        self.0.add(Kind::Tool, |catalogue, errors| {
-            catalogue.add_tool(tool, errors);
-        })
+        self.0.add(Kind::Tool, &tool, Catalogue::add_tool)
     }
 
     /// Adds a resource, after all that are there.
@@ -119,9 +135,8 @@ impl Server {
     ///
     /// If a server with it could not be built.
     pub fn add_resource(&self, resource: Resource) -> Result<(), BuildError> {
-        self.0.add(Kind::Resource, |catalogue, errors| {
-            catalogue.add_resource(resource, errors);
-        })
+        self.0
+            .add(Kind::Resource, &resource, Catalogue::add_resource)
     }
 
     /// Adds a template, after all that are there.
@@ -130,9 +145,8 @@ impl Server {
     ///
     /// If a server with it could not be built.
     pub fn add_template(&self, template: ResourceTemplate) -> Result<(), BuildError> {
-        self.0.add(Kind::Resource, |catalogue, errors| {
-            catalogue.add_template(template, errors);
-        })
+        self.0
+            .add(Kind::Resource, &template, Catalogue::add_template)
     }
 
     /// Adds a prompt, after all that are there.
@@ -141,9 +155,7 @@ impl Server {
     ///
     /// If a server with it could not be built.
     pub fn add_prompt(&self, prompt: Prompt) -> Result<(), BuildError> {
-        self.0.add(Kind::Prompt, |catalogue, errors| {
-            catalogue.add_prompt(prompt, errors);
-        })
+        self.0.add(Kind::Prompt, &prompt, Catalogue::add_prompt)
     }
 
     /// Takes a tool away. Whether there was one.
@@ -188,14 +200,16 @@ impl Server {
 }
 
 impl Inner {
-    fn add(
+    /// The item stays with the caller: one that is refused must not be dropped in here.
+    fn add<T: Clone>(
         &self,
         kind: Kind,
-        add: impl FnOnce(&mut Catalogue, &mut Vec<BuildError>),
+        item: &T,
+        add: impl FnOnce(&mut Catalogue, T, &mut Vec<BuildError>),
     ) -> Result<(), BuildError> {
         let mut errors = Vec::new();
         self.change(kind, |catalogue| {
-            add(catalogue, &mut errors);
+            add(catalogue, item.clone(), &mut errors);
             errors.is_empty()
         });
         errors.into_iter().next().map_or(Ok(()), Err)

@@ -10,12 +10,11 @@ mod memory;
 mod serving;
 mod subscribing;
 
-pub(crate) use {handshake::stateless_agreement, memory::Memory, serving::broken};
+pub(crate) use {handshake::stateless_agreement, memory::Memory};
 
 use crate::{
     ask::AskError,
     audience::{Listener, Seat},
-    call::Signal,
     caller::Client,
     clock, convert,
     failure::Failure,
@@ -24,7 +23,8 @@ use crate::{
     principal::Principal,
     route::{Gathering, Route, Tone, lock},
     server::Inner,
-    wire,
+    signal::Signal,
+    wire::{self, Transition},
 };
 use futures_util::future::BoxFuture;
 use interlock_proto::{
@@ -92,10 +92,11 @@ struct Book {
     _seat: Option<Seat>,
 }
 
-/// A call that runs as a task.
+/// A call that runs.
 struct Running {
     signal: watch::Sender<Signal>,
-    task: AbortHandle,
+    /// The task it runs as, once it had to wait.
+    task: Option<AbortHandle>,
 }
 
 /// What came with an input, for whoever performs its effects.
@@ -378,7 +379,9 @@ impl Peer {
     pub(crate) fn abort(&self) {
         let calls: Vec<_> = lock(&self.book).calls.drain().collect();
         for (_, running) in calls {
-            running.task.abort();
+            if let Some(task) = running.task {
+                task.abort();
+            }
         }
     }
 
@@ -388,9 +391,13 @@ impl Peer {
 
     /// Lets the machine decide, and does what it orders.
     fn judge(self: &Arc<Self>, input: Input, carried: Carried<'_>, id: ErrorId, route: &Route) {
-        let stepped = lock(&self.book).step(&self.rules, input, self.inner.clock.now());
+        let now = self.inner.clock.now();
+        let stepped = lock(&self.book).step(&self.rules, input, now);
         match stepped {
-            Ok(effects) => self.perform_all(effects, carried, route),
+            Ok((effects, transition)) => {
+                transition.trace();
+                self.perform_all(effects, carried, route);
+            }
             Err((refusal, spoken)) => {
                 let spoken = spoken.unwrap_or(Version::COUNTER_OFFER);
                 let (method, version) = match carried {
@@ -489,13 +496,15 @@ impl Peer {
     /// A request has its answer, or will get none. The answer is written before anybody can reuse
     /// the request's id.
     fn settle(self: &Arc<Self>, key: Key, answer: impl FnOnce()) {
+        let now = self.inner.clock.now();
         let stepped = {
             let mut book = lock(&self.book);
             answer();
             book.calls.remove(&key);
-            book.step(&self.rules, Input::Settled(key), self.inner.clock.now())
+            book.step(&self.rules, Input::Settled(key), now)
         };
-        if let Ok(effects) = stepped {
+        if let Ok((effects, transition)) = stepped {
+            transition.trace();
             self.perform_all(effects, Carried::Nothing, &self.route);
         }
         self.settled.notify_waiters();
@@ -574,23 +583,24 @@ impl Peer {
 }
 
 impl Book {
-    /// Lets the connection machine take a step, and brings the ledger up to date.
+    /// Lets the connection machine take a step, and brings the ledger up to date. The transition
+    /// is traced by whoever holds the book, as soon as it does not.
     fn step(
         &mut self,
         rules: &connection::Rules,
         input: Input,
         now: Time,
-    ) -> Result<Vec<Effect>, (Refusal, Option<Version>)> {
+    ) -> Result<(Vec<Effect>, Transition), (Refusal, Option<Version>)> {
         let event = Connection::input_name(&input);
         match connection::step(rules, &self.state, &self.ledger, input, now) {
             Ok(step) => {
-                wire::trace::<Connection>(&self.state, event, &step.state);
+                let transition = Transition::new::<Connection>(&self.state, event, &step.state);
                 self.ledger.apply(&step.effects, now);
                 if step.effects.contains(&Effect::Close) {
                     self.close_by = now + rules.drain;
                 }
                 self.state = step.state;
-                Ok(step.effects)
+                Ok((step.effects, transition))
             }
             Err(refusal) => Err((refusal, self.state.version())),
         }

@@ -8,6 +8,7 @@ use crate::{
     driver,
     http::{self, endpoint::Web, options::HttpOptions},
     instance::{Books, Instance},
+    launch::Calls,
     lifespan::Lifespan,
     lists::SERVER_INFO,
     model::Implementation,
@@ -84,6 +85,7 @@ pub(crate) struct Inner {
     pub(crate) lifespan: Lifespan,
     /// What routers were made of.
     pub(crate) mounted: Mutex<Vec<Weak<Web>>>,
+    pub(crate) calls: Calls,
 }
 
 impl Server {

@@ -166,12 +166,34 @@ fn notification(out: &mut Vec<u8>, method: &str, params: &impl Serialize) {
     out.push(b'\n');
 }
 
-/// Every transition is traced.
-pub(crate) fn trace<M: Machine>(from: &M::State, event: &str, to: &M::State) {
-    tracing::debug!(
-        machine = M::NAME,
-        from = M::state_name(from),
-        event,
-        to = M::state_name(to),
-    );
+/// A transition that was made. Every one is traced, once no lock is held: whoever listens to
+/// traces may use the server.
+#[derive(Clone, Copy, Debug)]
+#[must_use = "every transition is traced"]
+pub(crate) struct Transition {
+    machine: &'static str,
+    from: &'static str,
+    event: &'static str,
+    to: &'static str,
+}
+
+impl Transition {
+    pub(crate) fn new<M: Machine>(from: &M::State, event: &'static str, to: &M::State) -> Self {
+        Self {
+            machine: M::NAME,
+            from: M::state_name(from),
+            event,
+            to: M::state_name(to),
+        }
+    }
+
+    pub(crate) fn trace(self) {
+        let Self {
+            machine,
+            from,
+            event,
+            to,
+        } = self;
+        tracing::debug!(machine, from, event, to);
+    }
 }

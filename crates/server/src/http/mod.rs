@@ -23,7 +23,10 @@ use axum::{
 use endpoint::Web;
 use options::HttpOptions;
 use std::{future::Future, io, sync::Arc, time::Duration};
-use tokio::net::TcpListener;
+use tokio::{
+    net::TcpListener,
+    time::{Instant, timeout_at},
+};
 
 /// A router that serves the server, and what has to be closed in the end.
 pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(Router, Arc<Web>)> {
@@ -61,17 +64,20 @@ pub(crate) async fn serve_until(
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let (router, web) = router(inner, options)?;
+    // What is torn down in the end is answered, and that has to get out.
+    let drain = inner.rules.drain + FAREWELL;
     let serving = serve::ServeOptions {
         header_timeout: options.header_timeout,
         max_connections: options.connections,
-        // What is torn down in the end is answered, and that has to get out.
-        drain: inner.rules.drain + FAREWELL,
+        drain,
         ..serve::ServeOptions::default()
     };
     let mut closing = None;
+    let mut last = None;
     let stopped = async {
         stop.await;
         web.sessions.begin_closing();
+        last = Some(Instant::now() + drain);
         closing = Some(tokio::spawn(Arc::clone(&web).close()));
     };
     let served = serve::serve(listener, router, serving, stopped).await;
@@ -79,7 +85,13 @@ pub(crate) async fn serve_until(
         Some(closing) => {
             let _ = closing.await;
         }
-        None => web.close().await,
+        None => Arc::clone(&web).close().await,
+    }
+    // Whoever serves may let go of what handlers use once this has returned.
+    let soonest = Instant::now() + FAREWELL;
+    let last = last.map_or(soonest, |last| soonest.max(last));
+    if timeout_at(last, inner.calls.ended()).await.is_err() {
+        tracing::warn!("some calls have not ended");
     }
     served
 }

@@ -8,17 +8,17 @@ use super::{
 };
 use crate::{
     audience::{Filter, Listen, Listener},
-    call::{self, Line, Said, Signal, Signals, Start},
+    call::{Line, Said, Start},
     caller::{Caller, Client, Way},
+    launch::launch,
     methods::{Asked, Plan},
-    peer::broken,
     principal::Principal,
     round::Round,
     route::{Exchange, Route},
+    signal::{Signal, Signals},
     wire,
 };
 use axum::response::Response;
-use futures_util::FutureExt;
 use http::{HeaderMap, StatusCode};
 use interlock_proto::{
     Code, Refusal, RpcCode,
@@ -27,7 +27,7 @@ use interlock_proto::{
     refusal::shortened,
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 use tokio::sync::watch;
 
 /// Serves one request.
@@ -155,29 +155,24 @@ async fn run(
     let exchange = Exchange::new(stream(web), None);
     let _expected = exchange.stream.expect_reader();
     let route = Route::Own(Arc::clone(&exchange));
-    let (signal, signals) = watch::channel(Signal::default());
+    let (signal, signals) = Signals::channel();
     let line = Line {
         id: request.id.clone(),
         route: route.clone(),
         caller: Arc::new(caller),
-        signals: Signals::new(signals),
+        signals,
     };
-    let id = request.id.clone();
-    let call = call::run(Arc::clone(&web.inner), start, line);
-    let mut call = Box::pin(AssertUnwindSafe(call).catch_unwind());
-    if let Some(ended) = tokio::task::unconstrained(call.as_mut()).now_or_never() {
-        answer(&route, ended.unwrap_or_else(|_| Some(broken(&id))));
-    } else {
+    let done = move |said| answer(&route, said);
+    if let Some(mut rest) = launch(&web.inner, start, line, done) {
         let (web, hurry) = (Arc::clone(web), signal.clone());
         tokio::spawn(async move {
-            let ended = tokio::select! {
-                ended = call.as_mut() => ended,
+            tokio::select! {
+                () = &mut rest => {}
                 () = web.overdue() => {
                     hurry.send_modify(|signal| signal.shutdown = true);
-                    call.await
+                    rest.await;
                 }
-            };
-            answer(&route, ended.unwrap_or_else(|_| Some(broken(&id))));
+            }
         });
     }
     // From here on, whoever drops this response takes the call back.

@@ -13,7 +13,7 @@ use crate::{
     principal::Principal,
     route::{Exchange, Feed, Route, lock},
     server::{Inner, random_id},
-    wire,
+    wire::Transition,
 };
 use interlock_proto::{
     Code, Refusal, Time,
@@ -500,12 +500,14 @@ impl Client {
         input: Input,
         now: Time,
     ) -> Result<Vec<Effect>, Refusal> {
-        let mut life = lock(&self.life);
         let event = Session::input_name(&input);
+        let mut life = lock(&self.life);
         let step = session::step(rules, &life.state, &life.ledger, input, now)?;
-        wire::trace::<Session>(&life.state, event, &step.state);
+        let transition = Transition::new::<Session>(&life.state, event, &step.state);
         life.ledger.apply(&step.effects);
         life.state = step.state;
+        drop(life);
+        transition.trace();
         Ok(step.effects)
     }
 

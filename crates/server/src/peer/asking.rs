@@ -19,13 +19,16 @@ impl Peer {
         answer: oneshot::Sender<Result<Value, AskError>>,
         route: &Route,
     ) -> Result<AskId, (Refusal, oneshot::Sender<Result<Value, AskError>>)> {
+        let now = self.inner.clock.now();
         let mut book = lock(&self.book);
         book.next_ask += 1;
         let ask = AskId(book.next_ask);
-        match book.step(&self.rules, Input::Ask(ask), self.inner.clock.now()) {
-            Ok(_) => {
+        match book.step(&self.rules, Input::Ask(ask), now) {
+            Ok((_, transition)) => {
                 book.asks.insert(ask, answer);
                 route.say(|out| wire::request(out, ask, question));
+                drop(book);
+                transition.trace();
                 Ok(ask)
             }
             Err((refusal, _)) => Err((refusal, answer)),
@@ -39,18 +42,19 @@ impl Peer {
 
     /// Nobody waits for the answer to that question any more.
     pub(crate) fn withdraw(&self, ask: AskId, route: &Route) {
+        let now = self.inner.clock.now();
         let mut book = lock(&self.book);
         if book.asks.remove(&ask).is_none() {
             return;
         }
         // For the machine, the question is answered: a late answer is a stray one.
-        let _ = book.step(
-            &self.rules,
-            Input::Response(Some(ask)),
-            self.inner.clock.now(),
-        );
+        let stepped = book.step(&self.rules, Input::Response(Some(ask)), now);
         let id = i64::try_from(ask.0).unwrap_or(i64::MAX).into();
         route.say(|out| wire::cancelled(out, &id, "nobody waits for the answer any more"));
+        drop(book);
+        if let Ok((_, transition)) = stepped {
+            transition.trace();
+        }
     }
 }
 

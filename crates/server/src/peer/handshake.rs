@@ -5,7 +5,7 @@ use crate::{
     caller::Client,
     route::{Route, lock},
     server::Inner,
-    wire,
+    wire::Transition,
 };
 use interlock_proto::{
     Version,
@@ -48,16 +48,18 @@ impl Peer {
     pub(super) fn negotiate(self: &Arc<Self>, input: negotiation::Input) {
         let now = self.inner.clock.now();
         let event = Negotiation::input_name(&input);
-        let effects = {
+        let (effects, transition) = {
             let mut book = lock(&self.book);
             let rules = &self.inner.negotiation;
             let Ok(step) = negotiation::step(rules, &book.negotiation, input, now) else {
                 return;
             };
-            wire::trace::<Negotiation>(&book.negotiation, event, &step.state);
+            let before = &book.negotiation;
+            let transition = Transition::new::<Negotiation>(before, event, &step.state);
             book.negotiation = step.state;
-            step.effects
+            (step.effects, transition)
         };
+        transition.trace();
         for effect in effects {
             match effect {
                 negotiation::Effect::Gather => {

@@ -2,29 +2,25 @@
 
 use super::{Arrived, Peer, Running};
 use crate::{
-    call::{self, Line, Said, Signal, Signals, Start},
+    call::{Line, Said, Start},
     caller::{Caller, Client, Way},
+    launch::launch,
     methods::{Asked, Plan},
     round::Round,
-    route::{Route, Tone, lock},
+    route::{Route, lock},
+    signal::{Signal, Signals},
     wire,
 };
-use futures_util::FutureExt;
 use interlock_proto::{
-    Code, Level, Refusal, RequestId, Version,
+    Code, Level, Refusal, Version,
     connection::{Key, Lane},
     era::{Meta, Method},
-    frame::ErrorId,
     negotiation,
     refusal::shortened,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::{
-    panic::AssertUnwindSafe,
-    sync::{Arc, atomic::Ordering},
-};
-use tokio::sync::watch;
+use std::sync::{Arc, atomic::Ordering};
 
 impl Peer {
     pub(super) fn serve(self: &Arc<Self>, key: Key, arrived: &Arrived<'_>, route: &Route) {
@@ -134,29 +130,30 @@ impl Peer {
 
     /// Runs a call: here and now if it does not have to wait, else as a task.
     fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, route: &Route) {
-        let (signal, signals) = watch::channel(Signal::default());
+        let (signal, signals) = Signals::channel();
         let line = Line {
             id: key.id.clone(),
             route: route.clone(),
             caller: Arc::new(caller),
-            signals: Signals::new(signals),
+            signals,
         };
-        let call = call::run(Arc::clone(&self.inner), start, line);
-        let mut call = Box::pin(AssertUnwindSafe(call).catch_unwind());
-        // Without the runtime's rationing: a call that has to wait must at least get in line now,
-        // or the calls behind it would overtake it.
-        if let Some(ended) = tokio::task::unconstrained(call.as_mut()).now_or_never() {
-            let said = ended.unwrap_or_else(|_| Some(broken(&key.id)));
-            return self.said(key, said, route);
-        }
+        // Before it begins, since it may be taken back from then on.
+        let running = Running { signal, task: None };
+        lock(&self.book).calls.insert(key.clone(), running);
         let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
+        let done = move |said| peer.said(key, said, &route);
+        let Some(rest) = launch(&self.inner, start, line, done) else {
+            return;
+        };
         let mut book = lock(&self.book);
-        let task = tokio::spawn(async move {
-            let said = call.await.unwrap_or_else(|_| Some(broken(&key.id)));
-            peer.said(key, said, &route);
-        });
-        let task = task.abort_handle();
-        book.calls.insert(name, Running { signal, task });
+        if let Some(running) = book.calls.get_mut(&name) {
+            // With the book in hand: the task cannot end before its handle is where it belongs.
+            running.task = Some(tokio::spawn(rest).abort_handle());
+        } else {
+            // All calls were ended meanwhile, and so is this one. What it holds is not ours.
+            drop(book);
+            drop(rest);
+        }
     }
 
     pub(super) fn signal(&self, key: &Key, change: impl FnOnce(&mut Signal)) {
@@ -188,16 +185,5 @@ impl Peer {
         })?;
         self.level.store(level as u8, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-/// What is said for a call whose own loop has panicked.
-pub(crate) fn broken(id: &RequestId) -> Said {
-    let mut line = Vec::new();
-    let refusal = Refusal::new(Code::InternalError);
-    wire::error(&mut line, &ErrorId::Known(id.clone()), &refusal);
-    Said {
-        tone: Tone::Error(refusal.rpc_code()),
-        line,
     }
 }

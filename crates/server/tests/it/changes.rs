@@ -1,13 +1,13 @@
 //! What a server has changes while it runs.
 
-use crate::common::{OnCancel, codes, desk, held, modern, refusal, state, tool};
+use crate::common::{OnCancel, PATIENCE, codes, desk, held, modern, refusal, state, tool};
 use interlock::{
-    BuildError, Context, Prompt, Resource, ResourceTemplate, Server, Tool, model::JsonObject,
-    workflow::Kind,
+    BuildError, Context, NoArguments, Prompt, Resource, ResourceTemplate, Server, Tool,
+    model::JsonObject, workflow::Kind,
 };
 use interlock_testkit::{Client, Connection, connect};
 use serde_json::{Value, json};
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, sync::mpsc};
 
 fn template(uri_template: &str) -> ResourceTemplate {
     ResourceTemplate::raw(uri_template, |_: JsonObject, _: Context| async {
@@ -325,4 +325,41 @@ async fn lists_are_whole_while_others_change_them() {
     }
     changes.await.unwrap();
     assert_eq!(client.tools().await, ["a", "b"]);
+}
+
+/// Changes its server when the handler that owns it is dropped.
+struct Leaver(Server, &'static str);
+
+impl Drop for Leaver {
+    fn drop(&mut self) {
+        self.0.add_tool(tool(self.1)).unwrap();
+    }
+}
+
+fn leaving(server: &Server, name: &'static str, leaves: &'static str) -> Tool {
+    let leaver = Leaver(server.clone(), leaves);
+    Tool::new(name, move |_: NoArguments, _: Context| {
+        let it = leaver.1;
+        async move { it }
+    })
+}
+
+#[test]
+fn a_handler_may_change_its_server_when_it_is_dropped() {
+    let (done, is_done) = mpsc::channel();
+    // What hangs, hangs on a thread of its own.
+    std::thread::spawn(move || {
+        let server = server();
+        server.add_tool(leaving(&server, "c", "removed")).unwrap();
+        server.remove_tool("c");
+        let twice = server.add_tool(leaving(&server, "a", "refused"));
+        assert!(
+            matches!(twice, Err(BuildError::Duplicate { .. })),
+            "{twice:?}"
+        );
+        let added = ["removed", "refused"].map(|name| server.remove_tool(name));
+        done.send(added).unwrap();
+    });
+    let added = is_done.recv_timeout(PATIENCE).expect("nothing must hang");
+    assert_eq!(added, [true, true]);
 }

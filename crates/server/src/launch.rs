@@ -1,0 +1,112 @@
+//! How a call is set going, and how the end of all calls is waited for.
+
+use crate::{
+    call::{self, Line, Said, Start},
+    route::Tone,
+    server::Inner,
+    wire,
+};
+use futures_util::{FutureExt, future::BoxFuture};
+use interlock_proto::{Code, Refusal, RequestId, frame::ErrorId};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
+};
+use tokio::sync::Notify;
+
+/// What is left of a call that has to wait. Whoever gets it runs it as a task.
+pub(crate) type Rest = BoxFuture<'static, ()>;
+
+/// Begins a call, and says what is said in the end to `done`. `None`: that has been done already,
+/// as the call did not have to wait.
+pub(crate) fn launch(
+    inner: &Arc<Inner>,
+    start: Start,
+    line: Line,
+    done: impl FnOnce(Option<Said>) + Send + 'static,
+) -> Option<Rest> {
+    let id = line.id.clone();
+    let call = call::run(Arc::clone(inner), start, line);
+    let counted = inner.calls.begin();
+    let rest = async move {
+        let ended = AssertUnwindSafe(call).catch_unwind().await;
+        done(ended.unwrap_or_else(|_| Some(broken(&id))));
+        drop(counted);
+    };
+    let mut rest = rest.boxed();
+    // Without the runtime's rationing: a call that has to wait must at least get in line now, or
+    // the calls behind it would overtake it.
+    let ended = tokio::task::unconstrained(rest.as_mut()).now_or_never();
+    ended.is_none().then_some(rest)
+}
+
+/// What is said for a call whose own loop has panicked.
+fn broken(id: &RequestId) -> Said {
+    let mut line = Vec::new();
+    let refusal = Refusal::new(Code::InternalError);
+    wire::error(&mut line, &ErrorId::Known(id.clone()), &refusal);
+    Said {
+        tone: Tone::Error(refusal.rpc_code()),
+        line,
+    }
+}
+
+/// The calls that have begun and not ended, whoever made them.
+#[derive(Debug, Default)]
+pub(crate) struct Calls(Arc<Count>);
+
+#[derive(Debug, Default)]
+struct Count {
+    running: AtomicUsize,
+    /// The last one has ended.
+    none: Notify,
+}
+
+/// One of the calls, until it is dropped.
+#[derive(Debug)]
+struct Counted(Arc<Count>);
+
+impl Calls {
+    fn begin(&self) -> Counted {
+        self.0.running.fetch_add(1, Ordering::AcqRel);
+        Counted(Arc::clone(&self.0))
+    }
+
+    /// Completes when no call runs. By then their handlers have let go of what they had.
+    pub(crate) async fn ended(&self) {
+        loop {
+            let none = self.0.none.notified();
+            if self.0.running.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            none.await;
+        }
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.none.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Calls;
+    use futures_util::FutureExt;
+
+    #[test]
+    fn the_end_of_all_calls_is_the_end_of_the_last() {
+        let calls = Calls::default();
+        assert!(calls.ended().now_or_never().is_some());
+        let (one, other) = (calls.begin(), calls.begin());
+        let mut ended = Box::pin(calls.ended());
+        assert!(ended.as_mut().now_or_never().is_none());
+        drop(other);
+        assert!(ended.as_mut().now_or_never().is_none());
+        drop(one);
+        assert!(ended.as_mut().now_or_never().is_some());
+    }
+}

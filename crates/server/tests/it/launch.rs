@@ -1,0 +1,256 @@
+//! Calls hear what they are told from their first moment to their last.
+
+use crate::common::{PATIENCE, modern, refusal};
+use interlock::{Clock, Context, Failure, HttpOptions, NoArguments, Server, Time, Tool};
+use interlock_testkit::{ManualClock, connect};
+use serde_json::{Value, json};
+use std::{
+    future::Future,
+    net::SocketAddr,
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, mpsc as blocking},
+    task::Waker,
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::{Notify, mpsc, oneshot},
+    task::JoinHandle,
+    time::timeout,
+};
+
+/// A server on a port of its own.
+struct Site {
+    address: SocketAddr,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::io::Result<()>>,
+}
+
+async fn serve(server: Server) -> Site {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let task = tokio::spawn(async move {
+        let stop = async {
+            if stopped.await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        };
+        let options = HttpOptions::default();
+        server.serve_http_until(listener, options, stop).await
+    });
+    Site {
+        address,
+        stop,
+        task,
+    }
+}
+
+impl Site {
+    /// Sends a request, whose answer can be read to the end.
+    async fn post(&self, headers: &[(&str, &str)], message: &Value) -> TcpStream {
+        let body = message.to_string();
+        let mut head = format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+             Accept: application/json, text/event-stream\r\n\
+             Content-Type: application/json\r\nContent-Length: {}\r\n",
+            body.len()
+        );
+        for (name, value) in headers {
+            head += &format!("{name}: {value}\r\n");
+        }
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("{head}\r\n{body}");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        stream
+    }
+
+    async fn ask(&self, headers: &[(&str, &str)], message: &Value) -> String {
+        let mut stream = self.post(headers, message).await;
+        answer(&mut stream).await
+    }
+}
+
+async fn answer(stream: &mut TcpStream) -> String {
+    let mut all = String::new();
+    timeout(PATIENCE, stream.read_to_string(&mut all))
+        .await
+        .expect("an answer must end")
+        .unwrap();
+    all
+}
+
+fn message(id: i64, method: &str, params: &Value) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+}
+
+/// While a call is polled for the first time, nobody can have told it anything yet but by what was
+/// registered before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cancellation_during_the_first_poll_is_heard() {
+    let (on_start, mut started) = mpsc::unbounded_channel();
+    let (on_stop, mut stopped) = mpsc::unbounded_channel();
+    let (go, gate) = blocking::channel::<()>();
+    let gate = Arc::new(Mutex::new(gate));
+    let busy = Tool::new("busy", move |_: NoArguments, context: Context| {
+        let (on_start, on_stop, gate) = (on_start.clone(), on_stop.clone(), Arc::clone(&gate));
+        async move {
+            tokio::task::block_in_place(|| {
+                on_start.send(()).unwrap();
+                gate.lock().unwrap().recv().unwrap();
+            });
+            context.cancelled().await;
+            on_stop.send(()).unwrap();
+            Err::<String, _>(Failure::stopped())
+        }
+    });
+    let builder = Server::builder("desk", "1.0.0").tool(busy);
+    let server = builder.clock(Arc::new(ManualClock::new())).build().unwrap();
+    let site = serve(server).await;
+    let hello = message(1, "initialize", &crate::common::hello("2025-06-18"));
+    let greeting = site.ask(&[], &hello).await;
+    let session = greeting
+        .lines()
+        .find_map(|line| line.strip_prefix("mcp-session-id: "))
+        .unwrap_or_else(|| panic!("{greeting}"));
+    let headers = [("mcp-session-id", session)];
+    let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    site.ask(&headers, &ready).await;
+
+    let call = message(7, "tools/call", &json!({"name": "busy"}));
+    let mut asked = site.post(&headers, &call).await;
+    timeout(PATIENCE, started.recv()).await.unwrap().unwrap();
+    let params = json!({"requestId": 7});
+    let taken_back =
+        json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+    let heard = site.ask(&headers, &taken_back).await;
+    assert!(heard.starts_with("HTTP/1.1 202"), "{heard}");
+    go.send(()).unwrap();
+    timeout(PATIENCE, stopped.recv())
+        .await
+        .expect("the call must hear that it was taken back")
+        .unwrap();
+    let silence = answer(&mut asked).await;
+    assert!(!silence.contains("\"id\":7"), "{silence}");
+}
+
+#[tokio::test]
+async fn the_stop_hook_runs_after_the_last_call_of_a_client_that_has_gone() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let (on_start, mut started) = mpsc::unbounded_channel();
+    let (on_cancel, mut cancelled) = mpsc::unbounded_channel();
+    let go = Arc::new(Notify::new());
+    let (gate, ends) = (Arc::clone(&go), Arc::clone(&events));
+    let slow = Tool::new("slow", move |_: NoArguments, context: Context| {
+        let (on_start, on_cancel) = (on_start.clone(), on_cancel.clone());
+        let (gate, ends) = (Arc::clone(&gate), Arc::clone(&ends));
+        async move {
+            on_start.send(()).unwrap();
+            context.cancelled().await;
+            on_cancel.send(()).unwrap();
+            gate.notified().await;
+            ends.lock().unwrap().push("the handler ends");
+            "done"
+        }
+    });
+    let hook = Arc::clone(&events);
+    let server = Server::builder("desk", "1.0.0")
+        .tool(slow)
+        .lifespan(
+            || async { Ok(()) },
+            move |_| {
+                let hook = Arc::clone(&hook);
+                async move { hook.lock().unwrap().push("the hook runs") }
+            },
+        )
+        .clock(Arc::new(ManualClock::new()))
+        .build()
+        .unwrap();
+    let site = serve(server).await;
+    let params = modern(json!({"name": "slow", "arguments": {}}));
+    let headers = [
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "slow"),
+    ];
+    let call = message(1, "tools/call", &params);
+    let stream = site.post(&headers, &call).await;
+    timeout(PATIENCE, started.recv()).await.unwrap().unwrap();
+    drop(stream);
+    timeout(PATIENCE, cancelled.recv()).await.unwrap().unwrap();
+    site.stop.send(()).unwrap();
+    // Everything that can happen without the call happens.
+    while TcpStream::connect(site.address).await.is_ok() {}
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*events.lock().unwrap(), [] as [&str; 0]);
+    go.notify_one();
+    let ended = timeout(PATIENCE, site.task).await;
+    ended.expect("the server must end").unwrap().unwrap();
+    let expected = ["the handler ends", "the hook runs"];
+    assert_eq!(*events.lock().unwrap(), expected);
+}
+
+/// Each look at this clock takes a millisecond, and somebody speaks.
+#[derive(Default)]
+struct Chatter {
+    now: Mutex<u64>,
+    speaker: Mutex<Option<Context>>,
+}
+
+impl Clock for Chatter {
+    fn now(&self) -> Time {
+        let now = {
+            let mut now = self.now.lock().unwrap();
+            *now += 1;
+            *now
+        };
+        if let Some(context) = &*self.speaker.lock().unwrap() {
+            #[allow(clippy::cast_precision_loss, reason = "it is small")]
+            let word = pin!(context.progress(now as f64, None, None));
+            let mut nobody = std::task::Context::from_waker(Waker::noop());
+            // If there is no room, enough has been said.
+            let _ = word.poll(&mut nobody);
+        }
+        Time(now)
+    }
+
+    fn sleep_until(&self, when: Time) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let is_over = *self.now.lock().unwrap() >= when.0;
+        Box::pin(async move {
+            if !is_over {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+/// Somebody has a clone of the context, and whenever one word has been passed on, the next is
+/// there already.
+#[tokio::test]
+async fn whoever_speaks_without_end_is_still_timed_out() {
+    let clock = Arc::new(Chatter::default());
+    let speaker = Arc::clone(&clock);
+    let speak = Tool::new("speak", move |_: NoArguments, context: Context| {
+        let speaker = Arc::clone(&speaker);
+        async move {
+            context.progress(0.5, None, None).await;
+            *speaker.speaker.lock().unwrap() = Some(context);
+            std::future::pending::<String>().await
+        }
+    });
+    let server = Server::builder("desk", "1.0.0")
+        .tool(speak.timeout(Duration::from_millis(200)))
+        .clock(clock.clone())
+        .build()
+        .unwrap();
+    let (mut client, _connection) = connect(&server);
+    client.initialize().await;
+    let params = json!({"name": "speak", "_meta": {"progressToken": 1}});
+    let (words, answer) = client.exchange("tools/call", params).await;
+    assert_eq!(refusal(&answer["result"]), 1069, "{answer}");
+    assert!(words.len() < 300, "{} words passed", words.len());
+    clock.speaker.lock().unwrap().take();
+}
