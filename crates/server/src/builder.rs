@@ -23,14 +23,29 @@ const JOURNAL_LIMIT: u64 = 10_000;
 /// How much of what a server keeps for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// How many subscriptions a client may have.
+    /// How many resources a client may be subscribed to: by `resources/subscribe`, and by all of
+    /// its `subscriptions/listen` requests together. 1,024 by default.
     pub subscriptions: usize,
+    /// How many `subscriptions/listen` requests a client may have open; 64 by default. On stdio a
+    /// client is a connection, over HTTP a principal: all who come with the same credentials.
+    ///
+    /// Anonymous clients over HTTP cannot be told apart. For them only the bounds of all hold, and
+    /// each of their requests may name as many resources as
+    /// [`subscriptions`](Self::subscriptions) says.
+    pub listens: usize,
+    /// How many `subscriptions/listen` requests may be open in all; 4,096 by default.
+    pub all_listens: usize,
+    /// How many resources these may name in all; 65,536 by default.
+    pub all_subscriptions: usize,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
         Self {
             subscriptions: 1024,
+            listens: 64,
+            all_listens: 4096,
+            all_subscriptions: 65_536,
         }
     }
 }

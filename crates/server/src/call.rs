@@ -554,7 +554,7 @@ impl Running {
                             news: News::List(kind.into()),
                             subscription: None,
                         };
-                        self.line.route.say(|out| note.write(out));
+                        self.line.route.insist(|out| note.write(out));
                     }
                     if let Some(instance) = &self.instance {
                         instance.tell_others(self.peer(), kinds().collect::<Vec<_>>().into_iter());

@@ -14,7 +14,7 @@ pub(crate) use {handshake::stateless_agreement, memory::Memory};
 
 use crate::{
     ask::AskError,
-    audience::{Listener, Seat},
+    audience::Seat,
     caller::Client,
     clock, convert,
     failure::Failure,
@@ -89,7 +89,7 @@ struct Book {
     next_ask: u64,
     /// Once closed: until when what is left may be written.
     close_by: Time,
-    _seat: Option<Seat>,
+    seat: Option<Seat>,
 }
 
 /// A call that runs.
@@ -159,13 +159,13 @@ impl Peer {
                 next_call: 0,
                 next_ask: 0,
                 close_by: now,
-                _seat: None,
+                seat: None,
             }),
             settled: Notify::new(),
             on_write: OnceLock::new(),
         });
-        let seat = inner.audience.join(Listener::Peer(Arc::downgrade(&peer)));
-        lock(&peer.book)._seat = Some(seat);
+        let seat = inner.audience.join(Arc::downgrade(&peer));
+        lock(&peer.book).seat = Some(seat);
         if let Some(instance) = &peer.instance {
             instance.watch(&peer);
         }

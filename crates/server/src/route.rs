@@ -5,7 +5,10 @@
 
 use crate::{
     clock::Clock,
-    http::{sessions::Visit, stream::Stream},
+    http::{
+        sessions::Visit,
+        stream::{Retention, Stream},
+    },
     note::Note,
     outbox::Outbox,
 };
@@ -83,6 +86,24 @@ impl Feed {
         self.stream.say(message);
     }
 
+    fn insist(&self, message: Vec<u8>) {
+        self.touch();
+        self.stream.insist(message);
+    }
+
+    fn answer(&self, message: Vec<u8>) {
+        match self.stream.retention() {
+            // Requests have streams of their own. This answers what nobody asked, so nobody waits.
+            Retention::Replayable => self.say(message),
+            Retention::Once => self.insist(message),
+        }
+    }
+
+    fn note(&self, note: Note) {
+        self.touch();
+        self.stream.note(note);
+    }
+
     /// Something happened on it.
     pub(crate) fn touch(&self) {
         self.last.store(self.clock.now().0, Ordering::Relaxed);
@@ -114,7 +135,7 @@ impl Route {
     pub(crate) fn answer(&self, tone: Tone, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Self::Shared(outlet) => outlet.append(write),
-            Self::Feed(feed) => feed.say(line(write)),
+            Self::Feed(feed) => feed.answer(line(write)),
             Self::Own(exchange) => {
                 if let Tone::Error(code) = tone {
                     let _ = exchange.error.set(code);
@@ -143,7 +164,7 @@ impl Route {
         }
     }
 
-    /// Writes something that is no answer.
+    /// Writes something that is no answer. Over HTTP it may be let go of if nobody reads.
     pub(crate) fn say(&self, write: impl FnOnce(&mut Vec<u8>)) {
         match self {
             Self::Shared(outlet) => outlet.append(write),
@@ -155,15 +176,37 @@ impl Route {
         }
     }
 
+    /// Writes something that is no answer and that somebody waits for: it stays until it is read.
+    pub(crate) fn insist(&self, write: impl FnOnce(&mut Vec<u8>)) {
+        match self {
+            Self::Shared(outlet) => outlet.append(write),
+            Self::Feed(feed) => feed.insist(line(write)),
+            Self::Own(exchange) => {
+                exchange.stream.insist(line(write));
+            }
+            Self::Batch(gathering) => gathering.to.insist(write),
+        }
+    }
+
     /// Tells of a change, once, however often it happens before the client reads.
     pub(crate) fn note(&self, note: Note) {
         match self {
             Self::Shared(outlet) => outlet.note(note),
-            Self::Feed(feed) => feed.say(line(|out| note.write(out))),
-            Self::Own(exchange) => {
-                exchange.stream.say(line(|out| note.write(out)));
-            }
+            Self::Feed(feed) => feed.note(note),
+            Self::Own(exchange) => exchange.stream.note(note),
             Self::Batch(gathering) => gathering.to.note(note),
+        }
+    }
+
+    /// Does not tell of a change if that has not been done yet.
+    pub(crate) fn take_back(&self, note: &Note) {
+        match self {
+            Self::Shared(outlet) => {
+                lock(&outlet.inside).notes.remove(note);
+            }
+            Self::Feed(feed) => feed.stream.take_back(note),
+            Self::Own(exchange) => exchange.stream.take_back(note),
+            Self::Batch(gathering) => gathering.to.take_back(note),
         }
     }
 

@@ -2,8 +2,12 @@
 //!
 //! Messages are numbered from 1 in the order in which they were said; the answer is the last.
 
+use crate::note::Note;
 use bytes::Bytes;
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    time::Duration,
+};
 
 /// How a stream behaves.
 #[derive(Clone, Debug)]
@@ -40,14 +44,54 @@ pub(crate) enum First {
 #[derive(Debug)]
 pub(crate) struct Backlog {
     /// What was said and is kept, oldest first. The answer is not among it.
-    said: VecDeque<Bytes>,
-    /// The number of the first of `said`, or of the next message if there is none.
-    first: u64,
+    said: VecDeque<Said>,
+    /// The number of the next message, which is that of the answer once it is there.
+    next: u64,
     /// So many of `said` the reader has had.
     sent: usize,
-    bytes: usize,
+    /// How many of `said` may be let go of, and how large they are together.
+    loose: Load,
     unsent_bytes: usize,
+    /// The changes among what is unsent.
+    notes: BTreeSet<Note>,
     end: End,
+}
+
+/// A message that is kept.
+#[derive(Debug)]
+struct Said {
+    seq: u64,
+    message: Bytes,
+    worth: Worth,
+}
+
+/// What a message is worth as long as it was not sent. One that was sent may be let go of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Worth {
+    /// It may be let go of if there are too many.
+    Word,
+    /// Somebody waits for it, so it stays.
+    Due,
+    /// It stays, and stands for all that say the same.
+    Note(Note),
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Load {
+    events: usize,
+    bytes: usize,
+}
+
+impl Load {
+    const fn add(&mut self, message: &Bytes) {
+        self.events += 1;
+        self.bytes += message.len();
+    }
+
+    const fn remove(&mut self, message: &Bytes) {
+        self.events -= 1;
+        self.bytes -= message.len();
+    }
 }
 
 #[derive(Debug)]
@@ -64,29 +108,76 @@ impl Backlog {
     pub(crate) const fn new() -> Self {
         Self {
             said: VecDeque::new(),
-            first: 1,
+            next: 1,
             sent: 0,
-            bytes: 0,
+            loose: Load {
+                events: 0,
+                bytes: 0,
+            },
             unsent_bytes: 0,
+            notes: BTreeSet::new(),
             end: End::Open,
         }
     }
 
     /// Adds a message, and lets go of the oldest ones that are too many. False if nothing can be
     /// said any more.
-    pub(crate) fn say(&mut self, message: Bytes, rules: &StreamRules) -> bool {
+    pub(crate) fn say(&mut self, message: Bytes, worth: Worth, rules: &StreamRules) -> bool {
         if self.is_ended() {
             return false;
         }
-        self.bytes += message.len();
+        match &worth {
+            Worth::Word => self.loose.add(&message),
+            Worth::Due => {}
+            Worth::Note(note) => {
+                if !self.notes.insert(note.clone()) {
+                    return true;
+                }
+            }
+        }
         self.unsent_bytes += message.len();
-        self.said.push_back(message);
-        while self.said.len() > 1
-            && (self.said.len() > rules.keep_events || self.bytes > rules.keep_bytes)
-        {
-            self.forget_oldest();
+        self.said.push_back(Said {
+            seq: self.next,
+            message,
+            worth,
+        });
+        self.next += 1;
+        while self.loose.events > rules.keep_events || self.loose.bytes > rules.keep_bytes {
+            let Some(oldest) = self.oldest_loose() else {
+                break;
+            };
+            self.forget(oldest);
         }
         true
+    }
+
+    /// Whether a change waits to be told of, so that it need not be said again.
+    pub(crate) fn has_note(&self, note: &Note) -> bool {
+        self.notes.contains(note)
+    }
+
+    /// A change that nobody has been told of need not be told.
+    pub(crate) fn take_back(&mut self, note: &Note) {
+        if !self.notes.remove(note) {
+            return;
+        }
+        let mut unsent = self.said.iter().skip(self.sent);
+        let is_it = |said: &Said| matches!(&said.worth, Worth::Note(other) if other == note);
+        if let Some(index) = unsent.position(is_it)
+            && let Some(gone) = self.said.remove(self.sent + index)
+        {
+            self.unsent_bytes -= gone.message.len();
+        }
+    }
+
+    /// The oldest message that may be let go of. The newest may not.
+    fn oldest_loose(&self) -> Option<usize> {
+        let older = self.said.len().saturating_sub(1);
+        if self.sent > 0 && older > 0 {
+            return Some(0);
+        }
+        let mut older = self.said.iter().take(older);
+        older.position(|said| said.worth == Worth::Word)
     }
 
     /// The last message. It is lost on a stream that has ended: its call was taken back.
@@ -130,7 +221,7 @@ impl Backlog {
     }
 
     pub(crate) fn first_message(&self) -> Option<First> {
-        if self.next() > 1 {
+        if self.next > 1 {
             return Some(First::Spoke);
         }
         match &self.end {
@@ -143,9 +234,10 @@ impl Backlog {
     /// The number of the last message that was sent; 0 if none was.
     pub(crate) fn last_sent(&self) -> u64 {
         match self.end {
-            End::Answer { sent: true, .. } => self.next(),
+            End::Answer { sent: true, .. } => self.next,
             End::Answer { sent: false, .. } | End::Open | End::NoAnswer => {
-                self.first + self.sent as u64 - 1
+                let unsent = self.said.get(self.sent);
+                unsent.map_or(self.next, |said| said.seq) - 1
             }
         }
     }
@@ -158,36 +250,57 @@ impl Backlog {
             Retention::Replayable => {}
         }
         let after = after.unwrap_or(0);
-        let had = after.saturating_add(1).saturating_sub(self.first);
-        let answer = self.next();
-        self.sent = usize::try_from(had).map_or(self.said.len(), |had| had.min(self.said.len()));
-        self.unsent_bytes = self.said.iter().skip(self.sent).map(Bytes::len).sum();
+        self.sent = self.said.partition_point(|said| said.seq <= after);
+        self.unsent_bytes = 0;
+        self.loose = Load::default();
+        self.notes.clear();
+        for (index, said) in self.said.iter().enumerate() {
+            let unsent = index >= self.sent;
+            if unsent {
+                self.unsent_bytes += said.message.len();
+            }
+            match &said.worth {
+                Worth::Note(note) if unsent => {
+                    self.notes.insert(note.clone());
+                }
+                Worth::Due if unsent => {}
+                Worth::Word | Worth::Due | Worth::Note(_) => self.loose.add(&said.message),
+            }
+        }
         if let End::Answer { sent, .. } = &mut self.end {
-            *sent = after >= answer;
+            *sent = after >= self.next;
         }
     }
 
     /// The oldest message that is to be sent, and its number.
     pub(crate) fn unsent(&self) -> Option<(u64, &Bytes)> {
-        if let Some(message) = self.said.get(self.sent) {
-            return Some((self.first + self.sent as u64, message));
+        if let Some(said) = self.said.get(self.sent) {
+            return Some((said.seq, &said.message));
         }
         match &self.end {
             End::Answer {
                 message,
                 sent: false,
-            } => Some((self.next(), message)),
+            } => Some((self.next, message)),
             End::Answer { sent: true, .. } | End::Open | End::NoAnswer => None,
         }
     }
 
     /// What [`unsent`](Self::unsent) gave was sent.
     pub(crate) fn mark_sent(&mut self, retention: Retention) {
-        if let Some(message) = self.said.get(self.sent) {
-            self.unsent_bytes -= message.len();
+        if let Some(said) = self.said.get(self.sent) {
+            self.unsent_bytes -= said.message.len();
+            match &said.worth {
+                Worth::Word => {}
+                Worth::Due => self.loose.add(&said.message),
+                Worth::Note(note) => {
+                    self.notes.remove(note);
+                    self.loose.add(&said.message);
+                }
+            }
             self.sent += 1;
             match retention {
-                Retention::Once => self.forget_oldest(),
+                Retention::Once => self.forget(0),
                 Retention::Replayable => {}
             }
         } else if let End::Answer { message, sent } = &mut self.end {
@@ -199,21 +312,16 @@ impl Backlog {
         }
     }
 
-    /// The number of the next message, which is that of the answer once it is there.
-    fn next(&self) -> u64 {
-        self.first + self.said.len() as u64
-    }
-
-    fn forget_oldest(&mut self) {
-        let Some(gone) = self.said.pop_front() else {
+    /// Lets go of a message that may be let go of.
+    fn forget(&mut self, index: usize) {
+        let Some(gone) = self.said.remove(index) else {
             return;
         };
-        self.first += 1;
-        self.bytes -= gone.len();
-        if self.sent > 0 {
+        self.loose.remove(&gone.message);
+        if index < self.sent {
             self.sent -= 1;
         } else {
-            self.unsent_bytes -= gone.len();
+            self.unsent_bytes -= gone.message.len();
         }
         if self.said.is_empty() && self.said.capacity() > SMALL {
             self.said = VecDeque::new();
@@ -224,6 +332,7 @@ impl Backlog {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::note::News;
 
     const RULES: StreamRules = StreamRules {
         retention: Retention::Replayable,
@@ -232,10 +341,33 @@ mod tests {
         keep_events: 4,
     };
 
+    fn say(backlog: &mut Backlog, message: &str, worth: Worth) -> bool {
+        backlog.say(Bytes::copy_from_slice(message.as_bytes()), worth, &RULES)
+    }
+
+    fn word(backlog: &mut Backlog, message: &str) {
+        assert!(say(backlog, message, Worth::Word));
+    }
+
+    fn due(backlog: &mut Backlog, message: &str) {
+        assert!(say(backlog, message, Worth::Due));
+    }
+
+    fn updated(uri: &str) -> Note {
+        Note {
+            news: News::Updated(uri.into()),
+            subscription: None,
+        }
+    }
+
+    fn note(backlog: &mut Backlog, uri: &str) {
+        assert!(say(backlog, uri, Worth::Note(updated(uri))));
+    }
+
     fn spoken(messages: &[&str]) -> Backlog {
         let mut backlog = Backlog::new();
         for message in messages {
-            assert!(backlog.say(Bytes::copy_from_slice(message.as_bytes()), &RULES));
+            word(&mut backlog, message);
         }
         backlog
     }
@@ -294,7 +426,7 @@ mod tests {
         backlog.mark_sent(Retention::Replayable);
         backlog.mark_sent(Retention::Replayable);
         for message in ["d", "e", "f"] {
-            backlog.say(message.into(), &RULES);
+            word(&mut backlog, message);
         }
         check(&mut backlog, &[(3, "c"), (4, "d"), (5, "e"), (6, "f")]);
     }
@@ -303,7 +435,7 @@ mod tests {
     fn an_answer_pushes_nothing_out_and_is_never_pushed_out() {
         let mut backlog = spoken(&["a", "b", "c", "d"]);
         backlog.answer("an answer larger than all that is kept".into());
-        assert!(!backlog.say("late".into(), &RULES));
+        assert!(!say(&mut backlog, "late", Worth::Word));
         assert_eq!(drain(&mut backlog, Retention::Replayable).len(), 5);
     }
 
@@ -348,7 +480,7 @@ mod tests {
     fn a_number_from_the_future_hides_nothing_that_comes() {
         let mut backlog = spoken(&["a"]);
         backlog.rewind(Some(99), Retention::Replayable);
-        backlog.say("b".into(), &RULES);
+        word(&mut backlog, "b");
         check(&mut backlog, &[(2, "b")]);
     }
 
@@ -375,7 +507,7 @@ mod tests {
         assert!(!backlog.has_room(&RULES));
         backlog.mark_sent(Retention::Replayable);
         assert!(backlog.has_room(&RULES));
-        backlog.say("123456".into(), &RULES);
+        word(&mut backlog, "123456");
         assert!(!backlog.has_room(&RULES));
         drain(&mut backlog, Retention::Replayable);
         assert!(backlog.has_room(&RULES));
@@ -409,10 +541,100 @@ mod tests {
         };
         let mut backlog = Backlog::new();
         for _ in 0..1000 {
-            backlog.say("x".into(), &rules);
+            backlog.say("x".into(), Worth::Word, &rules);
         }
         drain(&mut backlog, Retention::Once);
         assert!(backlog.said.capacity() <= SMALL);
-        assert_eq!((backlog.bytes, backlog.unsent_bytes), (0, 0));
+        assert_eq!((backlog.loose, backlog.unsent_bytes), (Load::default(), 0));
+    }
+
+    #[test]
+    fn what_somebody_waits_for_is_never_let_go_of() {
+        let mut backlog = Backlog::new();
+        due(&mut backlog, "larger than all that is kept");
+        for _ in 0..9 {
+            due(&mut backlog, "a");
+            word(&mut backlog, "w");
+        }
+        let all = drain(&mut backlog, Retention::Once);
+        let (dues, words): (Vec<_>, Vec<_>) = all.iter().partition(|(_, text)| text != "w");
+        assert_eq!((dues.len(), words.len()), (10, RULES.keep_events));
+        assert!(all.is_sorted());
+        assert_eq!((backlog.loose, backlog.unsent_bytes), (Load::default(), 0));
+    }
+
+    #[test]
+    fn what_somebody_waits_for_pushes_no_word_out() {
+        let mut backlog = spoken(&["a", "b", "c", "d"]);
+        due(&mut backlog, "larger than all that is kept");
+        assert_eq!(drain(&mut backlog, Retention::Once).len(), 5);
+    }
+
+    #[test]
+    fn a_change_is_told_once_however_often_it_happens_before_it_is_sent() {
+        let mut backlog = Backlog::new();
+        for _ in 0..300 {
+            note(&mut backlog, "x:a");
+            note(&mut backlog, "x:b");
+        }
+        check(&mut backlog, &[(1, "x:a"), (2, "x:b")]);
+        note(&mut backlog, "x:a");
+        check(&mut backlog, &[(3, "x:a")]);
+    }
+
+    #[test]
+    fn changes_push_nothing_out_and_are_not_pushed_out() {
+        let mut backlog = Backlog::new();
+        due(&mut backlog, "acknowledged");
+        for n in 0..100 {
+            note(&mut backlog, &format!("x:{n}"));
+            word(&mut backlog, "w");
+        }
+        let all = drain(&mut backlog, Retention::Once);
+        assert_eq!(all[0], (1, "acknowledged".into()));
+        let notes = all.iter().filter(|(_, text)| text.starts_with("x:"));
+        assert_eq!(notes.count(), 100);
+        assert!(backlog.notes.is_empty());
+    }
+
+    #[test]
+    fn what_was_sent_may_be_let_go_of_whatever_it_was() {
+        let mut backlog = Backlog::new();
+        due(&mut backlog, "a");
+        note(&mut backlog, "x:a");
+        drain(&mut backlog, Retention::Replayable);
+        for message in ["1", "2", "3", "4"] {
+            word(&mut backlog, message);
+        }
+        backlog.rewind(None, Retention::Replayable);
+        check(&mut backlog, &[(3, "1"), (4, "2"), (5, "3"), (6, "4")]);
+    }
+
+    #[test]
+    fn a_change_that_is_going_to_be_replayed_is_not_said_again() {
+        let mut backlog = Backlog::new();
+        note(&mut backlog, "x:a");
+        drain(&mut backlog, Retention::Replayable);
+        backlog.rewind(None, Retention::Replayable);
+        note(&mut backlog, "x:a");
+        check(&mut backlog, &[(1, "x:a")]);
+        note(&mut backlog, "x:a");
+        check(&mut backlog, &[(2, "x:a")]);
+    }
+
+    #[test]
+    fn a_change_can_be_taken_back_until_it_is_sent() {
+        let mut backlog = Backlog::new();
+        note(&mut backlog, "x:a");
+        note(&mut backlog, "x:b");
+        drain(&mut backlog, Retention::Replayable);
+        note(&mut backlog, "x:a");
+        note(&mut backlog, "x:c");
+        backlog.take_back(&updated("x:a"));
+        backlog.take_back(&updated("x:b"));
+        assert_eq!(backlog.unsent_bytes, 3);
+        check(&mut backlog, &[(4, "x:c")]);
+        backlog.rewind(None, Retention::Replayable);
+        check(&mut backlog, &[(1, "x:a"), (2, "x:b"), (4, "x:c")]);
     }
 }

@@ -55,7 +55,7 @@ pub(crate) struct Web {
     in_flight: AtomicUsize,
     most_in_flight: usize,
     body_timeout: Duration,
-    patience: Duration,
+    pub(crate) patience: Duration,
     pub(crate) keep_alive: Duration,
     pub(crate) retry: Duration,
     /// The server ends and waits no longer.
@@ -416,7 +416,7 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
         prime,
         keep_alive: web.keep_alive,
         // The session is in use while somebody listens.
-        on_drop: Some(Box::new(move || drop(visit))),
+        guard: Some(Box::new(visit)),
         ..BodyOptions::default()
     });
     Ok(reply::events(body))

@@ -5,7 +5,7 @@ use super::{
     headers::{Accepts, is_json},
     reply,
     sessions::Visit,
-    stream::BodyOptions,
+    stream::{BodyOptions, Stream},
 };
 use axum::{
     extract::{Request, State},
@@ -14,6 +14,7 @@ use axum::{
 use http::StatusCode;
 use interlock_proto::{Code, Refusal, frame::ErrorId};
 use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// Where a client listens.
 pub(crate) const STREAM: &str = "/sse";
@@ -44,7 +45,7 @@ pub(crate) async fn stream(State(web): State<Arc<Web>>, request: Request) -> Res
     reply::events(stream.body(BodyOptions {
         endpoint: Some(address),
         keep_alive: web.keep_alive,
-        on_drop: Some(Box::new(move || drop(ends))),
+        guard: Some(Box::new(ends)),
         ..BodyOptions::default()
     }))
 }
@@ -57,8 +58,12 @@ impl Drop for Ends {
         if let Some(visit) = self.1.take() {
             let client = Arc::clone(&visit.client);
             drop(visit);
+            // Where nothing runs any more, nothing is served either.
+            let Ok(runtime) = Handle::try_current() else {
+                return;
+            };
             let sessions = Arc::clone(&self.0.sessions);
-            tokio::spawn(async move {
+            runtime.spawn(async move {
                 let _ = sessions.destroy(&client.id, client.peer.principal()).await;
             });
         }
@@ -69,6 +74,17 @@ impl Drop for Ends {
 fn session(query: Option<&str>) -> Option<&str> {
     let mut pairs = query?.split('&');
     pairs.find_map(|pair| pair.strip_prefix("sessionId="))
+}
+
+/// Whether there is room for more on the client's one stream, or will be soon. What is said there
+/// is never thrown away, so who does not listen may not ask.
+async fn has_room(web: &Web, stream: &Stream) -> bool {
+    let clock = &*web.inner.clock;
+    tokio::select! {
+        biased;
+        () = stream.drained_enough() => true,
+        () = clock.sleep_until(clock.now() + web.patience) => false,
+    }
 }
 
 /// A message from such a client; the answer goes to its stream.
@@ -89,6 +105,11 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
         Ok(visit) => visit,
         Err(refusal) => return *no_session(&refusal, &ErrorId::Absent),
     };
+    if !has_room(&web, &visit.client.feed.stream).await {
+        let refusal = Refusal::new(Code::BackpressureActive)
+            .because("the client does not read its stream, and too much waits there already");
+        return *reply::refused(&refusal);
+    }
     let bytes = match web.read(body).await {
         Ok(bytes) => bytes,
         Err(refused) => return *refused,
@@ -96,4 +117,25 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
     let route = crate::route::Route::Feed(Arc::clone(&visit.client.feed));
     visit.client.peer.on_message(&bytes, &route);
     reply::accepted()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{http::options::HttpOptions, principal::Principal, server::Server};
+
+    #[test]
+    fn a_stream_that_outlives_the_runtime_goes_quietly() {
+        let server = Server::builder("s", "1").build().unwrap();
+        let web = Web::new(&server.0, &HttpOptions::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
+        let made = runtime.block_on(async { web.sessions.create_legacy(&Principal::anonymous()) });
+        let client = Arc::clone(&made.as_ref().unwrap().client);
+        let ends = Ends(web, made.ok());
+        drop(runtime);
+        drop(ends);
+        assert_eq!(Arc::strong_count(&client), 1);
+    }
 }

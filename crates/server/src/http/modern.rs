@@ -7,7 +7,7 @@ use super::{
     stream::{BodyOptions, First, Retention, Stream, StreamRules},
 };
 use crate::{
-    audience::{Filter, Listen, Listener},
+    audience::{Filter, Listen, Owner},
     call::{Line, Said, Start},
     caller::{Caller, Client, Way},
     launch::launch,
@@ -59,7 +59,7 @@ pub(crate) async fn serve(
         return Err(refuse(&Refusal::new(Code::ServerShuttingDown)));
     }
     if method == Method::SubscriptionsListen {
-        return listen(web, request).map_err(|refusal| refuse(&refusal));
+        return listen(web, principal, request).map_err(|refusal| refuse(&refusal));
     }
     let planned = web.inner.plan(Asked {
         method,
@@ -189,7 +189,7 @@ async fn run(
         }
         Some(First::Spoke) | None => reply::events(exchange.stream.body(BodyOptions {
             keep_alive: web.keep_alive,
-            on_drop: Some(Box::new(move || drop(gone))),
+            guard: Some(Box::new(gone)),
             ..BodyOptions::default()
         })),
     }
@@ -232,19 +232,25 @@ fn stream(web: &Web) -> Arc<Stream> {
 }
 
 /// Opens a stream of changes; it stays open until either side ends it.
-fn listen(web: &Arc<Web>, request: &Request<'_>) -> Result<Response, Refusal> {
+fn listen(
+    web: &Arc<Web>,
+    principal: Principal,
+    request: &Request<'_>,
+) -> Result<Response, Refusal> {
     let filter = Filter::read(request.params, &web.inner)?;
+    let (audience, bounds) = (&web.inner.audience, &web.inner.bounds);
+    let seat = audience.reserve(Owner::Principal(principal), &filter, bounds)?;
     let exchange = Exchange::new(stream(web), None);
     let route = Route::Own(Arc::clone(&exchange));
-    route.say(|out| wire::acknowledged(out, &request.id, &filter));
-    let seat = web.inner.audience.join(Listener::Listen(Listen {
+    route.insist(|out| wire::acknowledged(out, &request.id, &filter));
+    seat.listen(Listen {
         id: request.id.clone(),
         route,
         filter,
-    }));
+    });
     Ok(reply::events(exchange.stream.body(BodyOptions {
         keep_alive: web.keep_alive,
-        on_drop: Some(Box::new(move || drop(seat))),
+        guard: Some(Box::new(seat)),
         ..BodyOptions::default()
     })))
 }

@@ -4,14 +4,15 @@
 //! reader is attached at a time, as the body of an HTTP response; a connection may come and go
 //! while the stream stays.
 //!
-//! Invariant: no lock is held while waiting, waking or calling back.
+//! Invariant: no lock is held while waiting or waking.
 
 pub(crate) use super::backlog::{First, Retention, StreamRules};
 
 use super::{
-    backlog::Backlog,
+    backlog::{Backlog, Worth},
     event::{self, Place},
 };
+use crate::note::Note;
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame};
 use std::{
@@ -77,10 +78,41 @@ impl Stream {
         self.number
     }
 
-    /// Appends a message. False if the stream has ended: nobody will read it.
+    /// What becomes of a message once it was sent.
+    pub(crate) const fn retention(&self) -> Retention {
+        self.rules.retention
+    }
+
+    /// Appends a message that may be let go of if nobody reads. False if the stream has ended:
+    /// nobody will read it.
     pub(crate) fn say(&self, message: Vec<u8>) -> bool {
+        self.append(message, Worth::Word)
+    }
+
+    /// Appends a message that somebody waits for: it is kept until it is sent.
+    pub(crate) fn insist(&self, message: Vec<u8>) -> bool {
+        self.append(message, Worth::Due)
+    }
+
+    /// Tells of a change, once, however often it happens before it is sent.
+    pub(crate) fn note(&self, note: Note) {
+        if self.lock().backlog.has_note(&note) {
+            return;
+        }
+        let mut message = Vec::new();
+        note.write(&mut message);
+        message.truncate(message.trim_ascii_end().len());
+        self.append(message, Worth::Note(note));
+    }
+
+    /// Does not tell of a change if that has not been done yet.
+    pub(crate) fn take_back(&self, note: &Note) {
+        self.change(|inside| inside.backlog.take_back(note));
+    }
+
+    fn append(&self, message: Vec<u8>, worth: Worth) -> bool {
         let message = compact(message);
-        self.change(|inside| inside.backlog.say(message, &self.rules))
+        self.change(|inside| inside.backlog.say(message, worth, &self.rules))
     }
 
     /// The last message. Ends the stream.
@@ -116,6 +148,15 @@ impl Stream {
                 && !inside.backlog.is_ended()
                 && !inside.backlog.has_room(&self.rules);
             (!waits).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until little is waiting to be sent, whether or not anybody reads.
+    pub(crate) async fn drained_enough(&self) {
+        self.wait_for(|inside| {
+            let enough = inside.backlog.is_ended() || inside.backlog.has_room(&self.rules);
+            enough.then_some(())
         })
         .await;
     }
@@ -170,7 +211,7 @@ impl Stream {
             stays: !options.close_when_ended,
             over: false,
             quiet: Quiet::new(options.keep_alive),
-            on_drop: options.on_drop,
+            _guard: options.guard,
         }
     }
 
@@ -254,15 +295,13 @@ impl Stream {
         }
     }
 
-    /// Detaches a reader. True if it went away by itself and would have been told more.
-    fn leave(&self, attached: u32) -> bool {
+    /// Detaches a reader.
+    fn leave(&self, attached: u32) {
         self.change(|inside| {
-            if inside.attached != attached {
-                return false;
+            if inside.attached == attached {
+                inside.reader = Reader::Nobody;
             }
-            let was = mem::replace(&mut inside.reader, Reader::Nobody);
-            was == Reader::Reading && !inside.backlog.is_ended()
-        })
+        });
     }
 }
 
@@ -305,9 +344,9 @@ pub(crate) struct BodyOptions {
     pub(crate) endpoint: Option<String>,
     /// After so long without an event comes a comment. Zero: never.
     pub(crate) keep_alive: Duration,
-    /// Called when the body is dropped before the stream ended: the client went away. Not called
-    /// for a reader that was replaced or disconnected.
-    pub(crate) on_drop: Option<Box<dyn FnOnce() + Send>>,
+    /// Let go of together with the body, for whatever reason that goes: the client went away, was
+    /// replaced or sent away, or has been told everything.
+    pub(crate) guard: Option<Box<dyn Send>>,
     /// The body ends when the stream has ended and everything was sent.
     pub(crate) close_when_ended: bool,
 }
@@ -319,7 +358,7 @@ impl Default for BodyOptions {
             prime: false,
             endpoint: None,
             keep_alive: Duration::from_secs(15),
-            on_drop: None,
+            guard: None,
             close_when_ended: true,
         }
     }
@@ -334,7 +373,8 @@ pub(crate) struct Body {
     stays: bool,
     over: bool,
     quiet: Quiet,
-    on_drop: Option<Box<dyn FnOnce() + Send>>,
+    /// Dropped after the reader is detached.
+    _guard: Option<Box<dyn Send>>,
 }
 
 impl HttpBody for Body {
@@ -384,11 +424,7 @@ fn ready(bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
 
 impl Drop for Body {
     fn drop(&mut self) {
-        if self.stream.leave(self.attached)
-            && let Some(on_drop) = self.on_drop.take()
-        {
-            on_drop();
-        }
+        self.stream.leave(self.attached);
     }
 }
 

@@ -26,7 +26,7 @@ impl Peer {
         match book.step(&self.rules, Input::Ask(ask), now) {
             Ok((_, transition)) => {
                 book.asks.insert(ask, answer);
-                route.say(|out| wire::request(out, ask, question));
+                route.insist(|out| wire::request(out, ask, question));
                 drop(book);
                 transition.trace();
                 Ok(ask)

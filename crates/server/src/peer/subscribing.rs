@@ -2,7 +2,7 @@
 
 use super::Peer;
 use crate::{
-    audience::{Filter, Listen, Listener},
+    audience::{Filter, Listen, Owner, Seat},
     note::{News, Note},
     route::{Route, lock},
     wire,
@@ -54,6 +54,7 @@ impl Peer {
     /// Lets one subscription take a step, if there is one.
     fn step_subscription(self: &Arc<Self>, uri: &str, input: subscription::Input) {
         let now = self.inner.clock.now();
+        let mut ended = None;
         let effects = {
             let mut book = lock(&self.book);
             let Some((name, state)) = book.subscriptions.get_key_value(uri) else {
@@ -71,10 +72,18 @@ impl Peer {
                 // Nothing of ours has to be cleaned up, so it is done at once.
                 subscription::State::Unsubscribing | subscription::State::Unsubscribed => {
                     book.subscriptions.remove(&name);
+                    ended = Some(name);
                 }
             }
             step.effects
         };
+        if let Some(name) = ended {
+            // So that no more can wait to be told than can be subscribed to.
+            self.route.take_back(&Note {
+                news: News::Updated(name),
+                subscription: None,
+            });
+        }
         for effect in effects {
             match effect {
                 subscription::Effect::Notify(_) => self.route.note(Note {
@@ -122,18 +131,26 @@ impl Peer {
 
     /// Opens a stream of changes; it stays open until either side ends it.
     pub(super) fn listen(self: &Arc<Self>, key: Key, params: Option<&RawValue>, route: &Route) {
-        match Filter::read(params, &self.inner) {
-            Ok(filter) => {
-                route.say(|out| wire::acknowledged(out, &key.id, &filter));
-                let seat = self.inner.audience.join(Listener::Listen(Listen {
+        match self.reserve(params) {
+            Ok((filter, seat)) => {
+                route.insist(|out| wire::acknowledged(out, &key.id, &filter));
+                seat.listen(Listen {
                     id: key.id.clone(),
                     route: route.clone(),
                     filter,
-                }));
+                });
                 lock(&self.book).listens.insert(key, (route.clone(), seat));
             }
             Err(refusal) => self.refuse(key, &refusal, route),
         }
+    }
+
+    fn reserve(&self, params: Option<&RawValue>) -> Result<(Filter, Seat), Refusal> {
+        let filter = Filter::read(params, &self.inner)?;
+        let own = lock(&self.book).seat.as_ref().map_or(0, Seat::number);
+        let (audience, bounds) = (&self.inner.audience, &self.inner.bounds);
+        let seat = audience.reserve(Owner::Peer(own), &filter, bounds)?;
+        Ok((filter, seat))
     }
 
     /// Ends a stream of changes that its client has ended.

@@ -2,7 +2,7 @@
 
 use crate::common::{OnCancel, PATIENCE, codes, desk, held, modern, refusal, state, tool};
 use interlock::{
-    BuildError, Context, NoArguments, Prompt, Resource, ResourceTemplate, Server, Tool,
+    Bounds, BuildError, Context, NoArguments, Prompt, Resource, ResourceTemplate, Server, Tool,
     model::JsonObject, workflow::Kind,
 };
 use interlock_testkit::{Client, Connection, connect};
@@ -299,6 +299,48 @@ async fn a_new_client_is_told_what_there_is_now() {
         capabilities(&server).await,
         ["tools", "resources", "logging"]
     );
+}
+
+#[tokio::test]
+async fn a_connection_may_listen_only_so_much_at_once() {
+    let server = Server::builder("s", "0")
+        .resource(Resource::text("r://a", "a"))
+        .resource(Resource::text("r://b", "b"))
+        .bounds(Bounds {
+            subscriptions: 2,
+            listens: 2,
+            ..Bounds::default()
+        })
+        .build()
+        .unwrap();
+    let (mut client, _connection) = connect(&server);
+    let wanted = |uris: &[&str]| modern(json!({"notifications": {"resourceSubscriptions": uris}}));
+    let acknowledged = "notifications/subscriptions/acknowledged";
+    let first = client
+        .begin("subscriptions/listen", wanted(&["r://a"]))
+        .await;
+    assert_eq!(client.receive().await.unwrap()["method"], acknowledged);
+    // Two more resources are too many together.
+    let answer = client
+        .request("subscriptions/listen", wanted(&["r://a", "r://b"]))
+        .await;
+    assert_eq!(codes(&answer).1, 1059, "{answer}");
+    client
+        .begin("subscriptions/listen", wanted(&["r://b"]))
+        .await;
+    assert_eq!(client.receive().await.unwrap()["method"], acknowledged);
+    let answer = client.request("subscriptions/listen", wanted(&[])).await;
+    assert_eq!(codes(&answer).1, 1059, "{answer}");
+    client
+        .notify("notifications/cancelled", json!({"requestId": first}))
+        .await;
+    client
+        .begin("subscriptions/listen", wanted(&["r://a"]))
+        .await;
+    assert_eq!(client.receive().await.unwrap()["method"], acknowledged);
+    server.resource_updated("r://a");
+    let updated = client.receive().await.unwrap();
+    assert_eq!(updated["params"]["uri"], "r://a");
 }
 
 /// Whoever lists sees the tools as they were at some moment: each change as a whole.

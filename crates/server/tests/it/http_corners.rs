@@ -160,7 +160,10 @@ async fn a_session_has_so_many_subscriptions_and_no_more() {
     let server = (0..4).fold(Server::builder("many", "1"), |server, n| {
         server.resource(Resource::text(format!("note://{n}"), "x"))
     });
-    let bounds = Bounds { subscriptions: 2 };
+    let bounds = Bounds {
+        subscriptions: 2,
+        ..Bounds::default()
+    };
     let server = server.bounds(bounds).build().unwrap();
     let site = Site::open(&server, HttpOptions::default()).await;
     let session = Session::open(&site).await;

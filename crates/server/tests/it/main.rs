@@ -28,6 +28,7 @@ mod http_limits;
 mod http_listen;
 mod http_listening;
 mod http_modern;
+mod http_more;
 mod http_mrtr;
 mod http_sessions;
 mod http_speech;

@@ -452,6 +452,12 @@ async fn a_panicking_handler_costs_its_own_connection_only() {
 
 #[tokio::test]
 async fn a_client_that_hangs_up_is_noticed_by_its_stream() {
+    struct Goes(Arc<Notify>);
+    impl Drop for Goes {
+        fn drop(&mut self) {
+            self.0.notify_one();
+        }
+    }
     let stream = Stream::new(
         1,
         StreamRules {
@@ -468,7 +474,7 @@ async fn a_client_that_hangs_up_is_noticed_by_its_stream() {
         "/",
         get(move || async move {
             Body::new(same.body(BodyOptions {
-                on_drop: Some(Box::new(move || goes.notify_one())),
+                guard: Some(Box::new(Goes(goes))),
                 ..BodyOptions::default()
             }))
         }),
