@@ -96,7 +96,7 @@ macro_rules! catalogue {
 catalogue! {
     1001 QueueCapExceeded "queue_cap_exceeded" 429 Error Later Feature("connection")
         "too many requests are in flight" "wait for answers before sending more";
-    1002 QueueByteCapExceeded "queue_byte_cap_exceeded" 429 Error Later Reserved("byte quotas per queue come with HTTP")
+    1002 QueueByteCapExceeded "queue_byte_cap_exceeded" 429 Error Later Feature("http")
         "the queued messages are too large together" "wait for answers before sending more";
     1003 QueueTenantCapExceeded "queue_tenant_cap_exceeded" 429 Critical Later Reserved("there are no tenants yet")
         "the queues of this tenant are full together" "wait, or ask the operator for a higher limit";

@@ -549,7 +549,9 @@ impl Running {
                 self.after = Some(moved.after);
                 if inner.lists_change() {
                     let kinds = || workflow.lists_differ(moved.before, moved.after);
-                    for kind in kinds() {
+                    // Whoever took the call back may not listen to it any more.
+                    let listens = !*self.stop.borrow();
+                    for kind in kinds().filter(|_| listens) {
                         let note = Note {
                             news: News::List(kind.into()),
                             subscription: None,
@@ -557,7 +559,8 @@ impl Running {
                         self.line.route.insist(|out| note.write(out));
                     }
                     if let Some(instance) = &self.instance {
-                        instance.tell_others(self.peer(), kinds().collect::<Vec<_>>().into_iter());
+                        let caller = self.peer().filter(|_| listens);
+                        instance.tell_others(caller, kinds().collect::<Vec<_>>().into_iter());
                     }
                 }
             }

@@ -6,6 +6,7 @@
 use crate::{
     clock::Clock,
     http::{
+        endpoint::InFlight,
         sessions::Visit,
         stream::{Retention, Stream},
     },
@@ -46,15 +47,22 @@ pub(crate) struct Exchange {
     hung_up: Notify,
     /// The session is in use while the exchange lasts.
     _visit: Option<Visit>,
+    /// The request is counted while the exchange lasts.
+    _in_flight: Arc<InFlight>,
 }
 
 impl Exchange {
-    pub(crate) fn new(stream: Arc<Stream>, visit: Option<Visit>) -> Arc<Self> {
+    pub(crate) fn new(
+        stream: Arc<Stream>,
+        visit: Option<Visit>,
+        in_flight: Arc<InFlight>,
+    ) -> Arc<Self> {
         Arc::new(Self {
             stream,
             error: OnceLock::new(),
             hung_up: Notify::new(),
             _visit: visit,
+            _in_flight: in_flight,
         })
     }
 

@@ -7,6 +7,7 @@
 use super::{
     event::parse_event_id,
     headers::{Accepts, is_json},
+    intake::{Intake, Unread, Whole},
     modern,
     options::HttpOptions,
     origin::Doors,
@@ -26,9 +27,7 @@ use axum::{
     extract::{Request, State},
     response::Response,
 };
-use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode, header, request::Parts};
-use http_body_util::{BodyExt, LengthLimitError, Limited};
 use interlock_proto::{
     Code, Refusal, Version,
     batch::{self, Incoming},
@@ -52,8 +51,9 @@ pub(crate) struct Web {
     doors: Doors,
     authenticator: Option<Arc<dyn Authenticator>>,
     rates: RateKeeper,
-    in_flight: AtomicUsize,
+    in_flight: Arc<AtomicUsize>,
     most_in_flight: usize,
+    intake: Intake,
     body_timeout: Duration,
     pub(crate) patience: Duration,
     pub(crate) keep_alive: Duration,
@@ -62,12 +62,13 @@ pub(crate) struct Web {
     overdue: watch::Sender<bool>,
 }
 
-/// One of the requests that are in flight.
-struct InFlight(Arc<Web>);
+/// One of the requests that are in flight: until nobody works on it, and its answer was read.
+#[derive(Debug)]
+pub(crate) struct InFlight(Arc<AtomicUsize>);
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -87,8 +88,9 @@ impl Web {
             doors: options.hosts.doors().map_err(wrong)?,
             authenticator: options.authenticator.clone(),
             rates: RateKeeper::new(options.rates, inner.clock.now()),
-            in_flight: AtomicUsize::new(0),
+            in_flight: Arc::default(),
             most_in_flight: options.in_flight,
+            intake: Intake::new(inner.limits.bytes, options.body_memory),
             body_timeout: options.body_timeout,
             patience: options.patience,
             keep_alive: options.keep_alive,
@@ -135,31 +137,34 @@ impl Web {
         self.sessions.close().await;
     }
 
-    fn enter(self: &Arc<Self>) -> Result<InFlight, Refused> {
+    /// Counts a request that may do work.
+    pub(crate) fn enter(&self) -> Result<Arc<InFlight>, Refused> {
         let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let entered = InFlight(Arc::clone(self));
+        let entered = InFlight(Arc::clone(&self.in_flight));
         if before >= self.most_in_flight {
             return Err(reply::refused(&Refusal::new(Code::BackpressureActive)));
         }
-        Ok(entered)
+        Ok(Arc::new(entered))
     }
 
     /// Reads the whole body, within bounds of size and time.
-    pub(crate) async fn read(&self, body: Body) -> Result<Bytes, Refused> {
-        let most = self.inner.limits.bytes;
-        let whole = Limited::new(body, most).collect();
+    pub(crate) async fn read(&self, body: Body) -> Result<Whole<'_>, Refused> {
         let clock = &*self.inner.clock;
         let read = tokio::select! {
-            read = whole => Some(read),
+            read = self.intake.read(body) => Some(read),
             () = clock.sleep_until(clock.now() + self.body_timeout) => None,
         };
         match read {
-            Some(Ok(collected)) => Ok(collected.to_bytes()),
-            Some(Err(error)) if error.is::<LengthLimitError>() => {
+            Some(Ok(whole)) => Ok(whole),
+            Some(Err(Unread::TooLarge)) => {
                 let malformed = Malformed::too_large(&self.inner.limits);
                 Err(reply::refused(&malformed.refusal))
             }
-            Some(Err(_)) => Err(reply::refused(
+            Some(Err(Unread::NoRoom)) => Err(reply::refused(
+                &Refusal::new(Code::QueueByteCapExceeded)
+                    .because("the messages that are being read are too large together"),
+            )),
+            Some(Err(Unread::Broken)) => Err(reply::refused(
                 &Refusal::new(Code::ProtocolError).because("the body could not be read"),
             )),
             None => Err(reply::with_status(
@@ -192,7 +197,7 @@ async fn elsewise(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
 
 async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Refused> {
     let principal = web.admit(parts).await?;
-    let _in_flight = web.enter()?;
+    let in_flight = web.enter()?;
     let headers = &parts.headers;
     if !is_json(headers) {
         return Err(reply::refused(&Refusal::new(Code::InvalidContentType)));
@@ -229,7 +234,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
                 reply::bad_request(&request.id, &refusal)
             })?;
             if let Some(modern) = modern {
-                return modern::serve(web, headers, principal, &request, &modern).await;
+                return modern::serve(web, headers, principal, in_flight, &request, &modern).await;
             }
             let header = header.map_err(|refusal| reply::bad_request(&request.id, &refusal))?;
             let known = ErrorId::Known(request.id.clone());
@@ -252,9 +257,15 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
                     return Err(reply::bad_request(&request.id, &refusal));
                 }
             };
-            Ok(converse(web, client, session.is_none(), |client, route| {
-                client.peer.on_frame(&Frame::Request(request), route);
-            })
+            Ok(converse(
+                web,
+                client,
+                in_flight,
+                session.is_none(),
+                |client, route| {
+                    client.peer.on_frame(&Frame::Request(request), route);
+                },
+            )
             .await)
         }
         Ok(Incoming::One(frame)) => {
@@ -286,7 +297,7 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
                 visit.client.peer.on_batch(batch, &route);
                 return Ok(reply::accepted());
             }
-            Ok(converse(web, visit, false, |client, route| {
+            Ok(converse(web, visit, in_flight, false, |client, route| {
                 client.peer.on_batch(batch, route);
             })
             .await)
@@ -324,11 +335,12 @@ pub(crate) fn no_session(refusal: &Refusal, request: &ErrorId) -> Refused {
 async fn converse(
     web: &Arc<Web>,
     visit: Visit,
+    in_flight: Arc<InFlight>,
     is_new: bool,
     hand_on: impl FnOnce(&Client, &Route),
 ) -> Response {
     let client = Arc::clone(&visit.client);
-    let exchange = client.exchange(visit);
+    let exchange = client.exchange(visit, Arc::clone(&in_flight));
     let _expected = exchange.stream.expect_reader();
     hand_on(&client, &Route::Own(Arc::clone(&exchange)));
     let first = first(web, &exchange).await;
@@ -342,6 +354,7 @@ async fn converse(
             let body = exchange.stream.body(BodyOptions {
                 prime,
                 keep_alive: web.keep_alive,
+                guard: Some(Box::new(in_flight)),
                 ..BodyOptions::default()
             });
             if first.is_none() {

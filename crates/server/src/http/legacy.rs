@@ -94,6 +94,10 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
         Ok(principal) => principal,
         Err(refused) => return *refused,
     };
+    let _in_flight = match web.enter() {
+        Ok(in_flight) => in_flight,
+        Err(refused) => return *refused,
+    };
     if !is_json(&parts.headers) {
         return *reply::refused(&Refusal::new(Code::InvalidContentType));
     }

@@ -4,6 +4,7 @@ mod backlog;
 pub(crate) mod endpoint;
 pub(crate) mod event;
 pub(crate) mod headers;
+mod intake;
 mod kept;
 pub(crate) mod legacy;
 pub(crate) mod modern;

@@ -1,7 +1,7 @@
 //! Requests of 2026-07-28: each stands alone, and ends when its client goes away.
 
 use super::{
-    endpoint::{VERSION, Web, first},
+    endpoint::{InFlight, VERSION, Web, first},
     headers::check_standard,
     reply::{self, Refused},
     stream::{BodyOptions, First, Retention, Stream, StreamRules},
@@ -35,6 +35,7 @@ pub(crate) async fn serve(
     web: &Arc<Web>,
     headers: &HeaderMap,
     principal: Principal,
+    in_flight: Arc<InFlight>,
     request: &Request<'_>,
     modern: &Modern<'_>,
 ) -> Result<Response, Refused> {
@@ -59,7 +60,7 @@ pub(crate) async fn serve(
         return Err(refuse(&Refusal::new(Code::ServerShuttingDown)));
     }
     if method == Method::SubscriptionsListen {
-        return listen(web, principal, request).map_err(|refusal| refuse(&refusal));
+        return listen(web, principal, in_flight, request).map_err(|refusal| refuse(&refusal));
     }
     let planned = web.inner.plan(Asked {
         method,
@@ -83,7 +84,9 @@ pub(crate) async fn serve(
             line.pop();
             Ok(reply::json(reply::tone(Era::Stateless, tone), line.into()))
         }
-        Plan::Call(start, round) => Ok(run(web, principal, request, modern, *start, round).await),
+        Plan::Call(start, round) => {
+            Ok(run(web, principal, in_flight, request, modern, *start, round).await)
+        }
     }
 }
 
@@ -137,6 +140,7 @@ pub(crate) fn mismatch(why: String) -> Refusal {
 async fn run(
     web: &Arc<Web>,
     principal: Principal,
+    in_flight: Arc<InFlight>,
     request: &Request<'_>,
     modern: &Modern<'_>,
     start: Start,
@@ -152,7 +156,7 @@ async fn run(
         },
         progress: Meta::read(request.params).progress.map(RawValue::to_owned),
     };
-    let exchange = Exchange::new(stream(web), None);
+    let exchange = Exchange::new(stream(web), None, Arc::clone(&in_flight));
     let _expected = exchange.stream.expect_reader();
     let route = Route::Own(Arc::clone(&exchange));
     let (signal, signals) = Signals::channel();
@@ -189,7 +193,7 @@ async fn run(
         }
         Some(First::Spoke) | None => reply::events(exchange.stream.body(BodyOptions {
             keep_alive: web.keep_alive,
-            guard: Some(Box::new(gone)),
+            guard: Some(Box::new((gone, in_flight))),
             ..BodyOptions::default()
         })),
     }
@@ -235,12 +239,13 @@ fn stream(web: &Web) -> Arc<Stream> {
 fn listen(
     web: &Arc<Web>,
     principal: Principal,
+    in_flight: Arc<InFlight>,
     request: &Request<'_>,
 ) -> Result<Response, Refusal> {
     let filter = Filter::read(request.params, &web.inner)?;
     let (audience, bounds) = (&web.inner.audience, &web.inner.bounds);
     let seat = audience.reserve(Owner::Principal(principal), &filter, bounds)?;
-    let exchange = Exchange::new(stream(web), None);
+    let exchange = Exchange::new(stream(web), None, Arc::clone(&in_flight));
     let route = Route::Own(Arc::clone(&exchange));
     route.insist(|out| wire::acknowledged(out, &request.id, &filter));
     seat.listen(Listen {
@@ -250,7 +255,7 @@ fn listen(
     });
     Ok(reply::events(exchange.stream.body(BodyOptions {
         keep_alive: web.keep_alive,
-        guard: Some(Box::new(seat)),
+        guard: Some(Box::new((seat, in_flight))),
         ..BodyOptions::default()
     })))
 }

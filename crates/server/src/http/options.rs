@@ -26,6 +26,7 @@ pub struct HttpOptions {
     pub(crate) sessions: usize,
     sessions_per_principal: Option<usize>,
     pub(crate) in_flight: usize,
+    pub(crate) body_memory: usize,
     pub(crate) patience: Duration,
     pub(crate) keep_alive: Duration,
     pub(crate) retry: Duration,
@@ -47,6 +48,7 @@ impl Default for HttpOptions {
             sessions: 10_000,
             sessions_per_principal: None,
             in_flight: 10_000,
+            body_memory: 256 * 1024 * 1024,
             patience: Duration::from_secs(3),
             keep_alive: Duration::from_secs(15),
             retry: Duration::from_secs(1),
@@ -112,9 +114,17 @@ impl HttpOptions {
         self.sessions_per_principal.unwrap_or(default)
     }
 
-    /// How many requests may be in flight in all; 10,000 unless said otherwise.
+    /// How many POST requests may be in flight in all, from their headers until they are answered
+    /// and the answer is read; 10,000 unless said otherwise.
     pub const fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = most;
+        self
+    }
+
+    /// How many bytes the bodies of requests that are being taken in may have together; 256 MiB
+    /// unless said otherwise. A body for which there is no room is refused with 429.
+    pub const fn body_memory(mut self, bytes: usize) -> Self {
+        self.body_memory = bytes;
         self
     }
 

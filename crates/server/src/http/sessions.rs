@@ -1,6 +1,7 @@
 //! Sessions of the handshake era over HTTP: a session machine around each, and the clocks of all.
 
 use super::{
+    endpoint::InFlight,
     kept::{self, Stored},
     options::HttpOptions,
     resumable::Resumable,
@@ -541,9 +542,10 @@ impl Client {
     }
 
     /// Where a request of this session is answered.
-    pub(crate) fn exchange(&self, visit: Visit) -> Arc<Exchange> {
+    pub(crate) fn exchange(&self, visit: Visit, in_flight: Arc<InFlight>) -> Arc<Exchange> {
         let number = lock(&self.streams).next();
-        Exchange::new(Stream::new(number, self.rules.clone()), Some(visit))
+        let stream = Stream::new(number, self.rules.clone());
+        Exchange::new(stream, Some(visit), in_flight)
     }
 
     /// The answer has become a stream, which the client can take up again.

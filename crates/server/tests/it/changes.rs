@@ -7,7 +7,10 @@ use interlock::{
 };
 use interlock_testkit::{Client, Connection, connect};
 use serde_json::{Value, json};
-use std::{num::NonZeroUsize, sync::mpsc};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, mpsc},
+};
 
 fn template(uri_template: &str) -> ResourceTemplate {
     ResourceTemplate::raw(uri_template, |_: JsonObject, _: Context| async {
@@ -379,10 +382,10 @@ impl Drop for Leaver {
 }
 
 fn leaving(server: &Server, name: &'static str, leaves: &'static str) -> Tool {
-    let leaver = Leaver(server.clone(), leaves);
+    let leaver = Arc::new(Leaver(server.clone(), leaves));
     Tool::new(name, move |_: NoArguments, _: Context| {
-        let it = leaver.1;
-        async move { it }
+        let _its = Arc::clone(&leaver);
+        async { "done" }
     })
 }
 
@@ -393,6 +396,7 @@ fn a_handler_may_change_its_server_when_it_is_dropped() {
     std::thread::spawn(move || {
         let server = server();
         server.add_tool(leaving(&server, "c", "removed")).unwrap();
+        assert!(!server.remove_tool("removed"), "it is not dropped yet");
         server.remove_tool("c");
         let twice = server.add_tool(leaving(&server, "a", "refused"));
         assert!(

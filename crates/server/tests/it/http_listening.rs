@@ -66,6 +66,9 @@ async fn a_listener_hears_of_what_it_subscribed_to_and_nothing_else() {
     ] {
         server.resource_updated(uri);
     }
+    let (first_one, first_two) = (hears_one.message().await, hears_two.message().await);
+    assert_eq!(uris(&[first_one.unwrap()]), ["note://rules"]);
+    assert_eq!(uris(&[first_two.unwrap()]), ["note://plan"]);
     let answer = one
         .request("resources/unsubscribe", json!({"uri": "note://rules"}))
         .await;
@@ -76,11 +79,9 @@ async fn a_listener_hears_of_what_it_subscribed_to_and_nothing_else() {
     site.send(one.delete()).await;
     site.send(two.delete()).await;
     let (heard_one, heard_two) = (rest(&mut hears_one).await, rest(&mut hears_two).await);
-    assert_eq!(
-        uris(&heard_one),
-        ["note://rules", "note://rules", "note://plan"]
-    );
-    assert_eq!(uris(&heard_two), ["note://plan", "note://plan"]);
+    // What nobody has read yet is told once, and not at all to whoever no longer wants to know.
+    assert!(["note://plan", "note://rules note://plan"].contains(&&*uris(&heard_one).join(" ")));
+    assert_eq!(uris(&heard_two), ["note://plan"]);
 }
 
 #[tokio::test]
@@ -99,10 +100,8 @@ async fn what_is_said_before_anybody_listens_is_not_lost() {
     server.resource_updated("note://rules");
     server.resource_updated("note://rules");
     let mut events = session.resume(&last).await;
-    for _ in 0..2 {
-        let message = events.message().await.unwrap();
-        assert_eq!(uris(&[message]), ["note://rules"]);
-    }
+    let message = events.message().await.unwrap();
+    assert_eq!(uris(&[message]), ["note://rules"]);
     site.send(session.delete()).await;
     assert_eq!(rest(&mut events).await, [] as [Value; 0]);
 }

@@ -1,6 +1,6 @@
 //! What clients over HTTP may keep waiting, and how much of it.
 
-use crate::common::{PATIENCE, hello, modern, tool};
+use crate::common::{OnCancel, PATIENCE, held, hello, modern, tool};
 use interlock::{BearerTokens, Bounds, Context, HttpOptions, NoArguments, Resource, Server, Tool};
 use serde_json::{Value, json};
 use std::{io, net::SocketAddr, time::Duration};
@@ -267,4 +267,115 @@ async fn a_principal_may_listen_only_so_often_at_once() {
         }
     };
     timeout(PATIENCE, again).await.expect("there must be room");
+}
+
+fn modern_call(id: u64, name: &str) -> (String, Value) {
+    let headers = format!("{}Mcp-Name: {name}\r\n", modern_headers("tools/call"));
+    let params = modern(json!({"name": name, "arguments": {}}));
+    (headers, request(id, "tools/call", params))
+}
+
+/// Asks again and again, since the server learns in its own time that a client has gone.
+async fn until_served(site: &Site, headers: &str, message: &Value) {
+    let served = async {
+        while site.post("/mcp", headers, message).await.status != 200 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, served).await.expect("there must be room");
+}
+
+/// One request may be in flight, and no answer is waited for.
+fn one_at_a_time() -> HttpOptions {
+    HttpOptions::default().in_flight(1).patience(Duration::ZERO)
+}
+
+#[tokio::test]
+async fn a_call_is_in_flight_until_its_answer_was_read() {
+    let (work, mut holds) = held("work", OnCancel::GoesOn);
+    let server = Server::builder("s", "0").tool(work).tool(tool("a"));
+    let site = serve(&server.build().unwrap(), one_at_a_time()).await;
+    let (headers, message) = modern_call(1, "work");
+    let mut answer = site.post("/mcp", &headers, &message).await;
+    assert!(answer.is_stream(), "{}", answer.head);
+    holds.started().await;
+    let (headers, message) = modern_call(2, "a");
+    let refused = site.post("/mcp", &headers, &message).await;
+    assert_eq!(refused.refusal().await, (503, 1005));
+    holds.let_go(1);
+    assert_eq!(answer.event().await["id"], 1);
+    until_served(&site, &headers, &message).await;
+}
+
+#[tokio::test]
+async fn a_call_of_a_session_is_in_flight_until_it_ends_though_its_client_has_gone() {
+    let (work, mut holds) = held("work", OnCancel::GoesOn);
+    let server = Server::builder("s", "0").tool(work).tool(tool("a"));
+    let site = serve(&server.build().unwrap(), one_at_a_time()).await;
+    let session = site.session().await;
+    let answer = site.post("/mcp", &session, &call(1, "work")).await;
+    assert!(answer.is_stream(), "{}", answer.head);
+    holds.started().await;
+    drop(answer);
+    for _ in 0..3 {
+        let refused = site.post("/mcp", &session, &call(2, "a")).await;
+        assert_eq!(refused.refusal().await, (503, 1005));
+    }
+    holds.let_go(1);
+    until_served(&site, &session, &call(2, "a")).await;
+}
+
+#[tokio::test]
+async fn who_listens_is_in_flight() {
+    let server = Server::builder("s", "0").tool(tool("a")).build().unwrap();
+    let site = serve(&server, one_at_a_time()).await;
+    let params = modern(json!({"notifications": {"toolsListChanged": true}}));
+    let listen = request(1, "subscriptions/listen", params);
+    let headers = modern_headers("subscriptions/listen");
+    let listening = site.post("/mcp", &headers, &listen).await;
+    assert!(listening.is_stream(), "{}", listening.head);
+    let (headers, message) = modern_call(2, "a");
+    let refused = site.post("/mcp", &headers, &message).await;
+    assert_eq!(refused.refusal().await, (503, 1005));
+    drop(listening);
+    until_served(&site, &headers, &message).await;
+}
+
+#[tokio::test]
+async fn a_post_of_http_sse_is_in_flight() {
+    let server = Server::builder("s", "0").tool(tool("a")).build().unwrap();
+    let site = serve(&server, one_at_a_time().in_flight(0).legacy_sse(true)).await;
+    let path = site.get("/sse", "").await.data().await;
+    let begin = request(0, "initialize", hello("2024-11-05"));
+    let refused = site.post(&path, "", &begin).await;
+    assert_eq!(refused.refusal().await, (503, 1005));
+}
+
+#[tokio::test]
+async fn bodies_that_are_too_large_together_are_refused() {
+    let (work, mut holds) = held("work", OnCancel::GoesOn);
+    let server = Server::builder("s", "0").tool(work).tool(tool("a"));
+    let options = HttpOptions::default()
+        .body_memory(64 * 1024)
+        .patience(PATIENCE);
+    let site = serve(&server.build().unwrap(), options).await;
+    let session = site.session().await;
+    let large = |id, name| {
+        let mut message = call(id, name);
+        message["params"]["_meta"] = json!({"padding": "x".repeat(40_000)});
+        message
+    };
+    let (first, second) = (large(1, "work"), large(2, "a"));
+    let first = site.post("/mcp", &session, &first);
+    let others = async {
+        holds.started().await;
+        let refused = site.post("/mcp", &session, &second).await;
+        assert_eq!(refused.refusal().await, (429, 1002));
+        let small = site.post("/mcp", &session, &call(3, "a")).await;
+        assert_eq!(small.status, 200);
+        holds.let_go(1);
+    };
+    let (first, ()) = tokio::join!(first, others);
+    assert_eq!(first.json().await["id"], 1);
+    until_served(&site, &session, &second).await;
 }

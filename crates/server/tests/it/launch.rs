@@ -85,8 +85,7 @@ fn message(id: i64, method: &str, params: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
 }
 
-/// While a call is polled for the first time, nobody can have told it anything yet but by what was
-/// registered before.
+/// The handler keeps its thread until the cancellation has been taken.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_cancellation_during_the_first_poll_is_heard() {
     let (on_start, mut started) = mpsc::unbounded_channel();

@@ -1,0 +1,243 @@
+//! Bodies that are being read: how large each may be, and all of them together.
+
+use http_body_util::BodyExt;
+use hyper::body::Body;
+use std::{cmp, ops::Deref};
+use tokio::sync::{Semaphore, SemaphorePermit};
+
+/// Takes bodies in, within bounds.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    /// What is left of the memory for all of them, in units.
+    room: Semaphore,
+    /// How many bytes one may have.
+    most: usize,
+}
+
+/// Memory is counted in so many bytes: nobody needs it finer.
+const UNIT: usize = 1024;
+
+/// A body that was read. Its memory is counted as long as it is there.
+#[derive(Debug)]
+pub(crate) struct Whole<'a> {
+    bytes: Vec<u8>,
+    room: SemaphorePermit<'a>,
+}
+
+impl Deref for Whole<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+/// Why a body was not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// It is larger than one may be.
+    TooLarge,
+    /// All that are being read would be too large together.
+    NoRoom,
+    /// Its client went away, or its framing is wrong.
+    Broken,
+}
+
+impl Intake {
+    /// Each body may have `most` bytes, all that are being read `all`.
+    pub(crate) fn new(most: usize, all: usize) -> Self {
+        let units = (all / UNIT).min(Semaphore::MAX_PERMITS);
+        Self {
+            room: Semaphore::new(units),
+            most,
+        }
+    }
+
+    /// Reads a whole body.
+    ///
+    /// One that says how large it is and for which there is no room is refused at once. Memory is
+    /// counted only when it is needed: else whoever announces much and sends nothing would take it
+    /// away from the others.
+    pub(crate) async fn read<B>(&self, body: B) -> Result<Whole<'_>, Unread>
+    where
+        B: Body<Data: AsRef<[u8]>> + Unpin,
+    {
+        let mut body = body;
+        let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+        let announced = announced.min(self.most);
+        if announced.div_ceil(UNIT) > self.room.available_permits() {
+            return Err(Unread::NoRoom);
+        }
+        let mut whole = Whole {
+            bytes: Vec::new(),
+            room: self.take(0)?,
+        };
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|_| Unread::Broken)?;
+            // What is no data is a trailer, and means nothing here.
+            let Ok(data) = frame.into_data() else {
+                continue;
+            };
+            let data = data.as_ref();
+            if data.len() > self.most - whole.bytes.len() {
+                return Err(Unread::TooLarge);
+            }
+            self.append(&mut whole, data, announced)?;
+        }
+        Ok(whole)
+    }
+
+    fn append<'a>(
+        &'a self,
+        whole: &mut Whole<'a>,
+        data: &[u8],
+        announced: usize,
+    ) -> Result<(), Unread> {
+        let bytes = &mut whole.bytes;
+        let size = bytes.len() + data.len();
+        if size > bytes.capacity() {
+            // Twice as much, so that it is not moved for each piece, but not more than can come.
+            let last = if size <= announced {
+                announced
+            } else {
+                self.most
+            };
+            let wanted = cmp::max(size, cmp::min(bytes.capacity() * 2, last));
+            let more = wanted.div_ceil(UNIT) - whole.room.num_permits();
+            whole.room.merge(self.take(more)?);
+            bytes.reserve_exact(wanted - bytes.len());
+        }
+        bytes.extend_from_slice(data);
+        Ok(())
+    }
+
+    fn take(&self, units: usize) -> Result<SemaphorePermit<'_>, Unread> {
+        let units = u32::try_from(units).map_err(|_| Unread::NoRoom)?;
+        self.room
+            .try_acquire_many(units)
+            .map_err(|_| Unread::NoRoom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+    use futures_util::{FutureExt, stream};
+    use http_body_util::{Full, StreamBody};
+    use hyper::body::{Frame, SizeHint};
+    use std::{
+        convert::Infallible,
+        io,
+        pin::Pin,
+        task::{Context, Poll},
+    };
+
+    fn full(size: usize) -> Full<Bytes> {
+        vec![b'x'; size].into()
+    }
+
+    /// A body that does not say how large it is.
+    fn pieces(sizes: &[usize]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin + use<> {
+        let frames: Vec<_> = sizes
+            .iter()
+            .map(|size| Ok(Frame::data(Bytes::from(vec![b'x'; *size]))))
+            .collect();
+        StreamBody::new(stream::iter(frames))
+    }
+
+    fn read<B: Body<Data = Bytes> + Unpin>(intake: &Intake, body: B) -> Result<Whole<'_>, Unread> {
+        intake.read(body).now_or_never().unwrap()
+    }
+
+    #[test]
+    fn a_body_comes_whole_and_in_order() {
+        let intake = Intake::new(100, 10 * UNIT);
+        let frames =
+            ["a", "", "bc", "d"].map(|piece| Ok::<_, Infallible>(Frame::data(piece.into())));
+        let body: StreamBody<_> = StreamBody::new(stream::iter(frames));
+        let whole = read::<StreamBody<_>>(&intake, body).unwrap();
+        assert_eq!(*whole, *b"abcd");
+        assert!(read(&intake, full(0)).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
+        let intake = Intake::new(100, 10 * UNIT);
+        assert_eq!(read(&intake, full(100)).unwrap().len(), 100);
+        assert_eq!(read(&intake, full(101)).unwrap_err(), Unread::TooLarge);
+        assert_eq!(read(&intake, pieces(&[50, 50])).unwrap().len(), 100);
+        let unread = read(&intake, pieces(&[50, 51])).unwrap_err();
+        assert_eq!(unread, Unread::TooLarge);
+    }
+
+    #[test]
+    fn bodies_share_their_memory_and_give_it_back() {
+        let intake = Intake::new(100 * UNIT, 10 * UNIT);
+        let first = read(&intake, full(6 * UNIT)).unwrap();
+        assert_eq!(read(&intake, full(5 * UNIT)).unwrap_err(), Unread::NoRoom);
+        let unread = read(&intake, pieces(&[UNIT, 4 * UNIT])).unwrap_err();
+        assert_eq!(unread, Unread::NoRoom);
+        let second = read(&intake, full(4 * UNIT)).unwrap();
+        assert_eq!(read(&intake, full(1)).unwrap_err(), Unread::NoRoom);
+        drop((first, second));
+        assert_eq!(
+            read(&intake, pieces(&[5 * UNIT, 5 * UNIT])).unwrap().len(),
+            10 * UNIT
+        );
+        assert_eq!(intake.room.available_permits(), 10);
+    }
+
+    #[test]
+    fn what_is_counted_is_what_is_held() {
+        let intake = Intake::new(100 * UNIT, 100 * UNIT);
+        for sizes in [&[1; 3000][..], &[5000, 1, 5000], &[40 * UNIT]] {
+            let whole = read(&intake, pieces(sizes)).unwrap();
+            assert_eq!(whole.len(), sizes.iter().sum::<usize>());
+            let held = 100 - intake.room.available_permits();
+            assert!(whole.bytes.capacity() <= held * UNIT);
+            assert!(held * UNIT <= whole.bytes.capacity() + UNIT);
+        }
+    }
+
+    /// A body of which nothing ever comes.
+    struct Slow;
+
+    impl Body for Slow {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Pending
+        }
+
+        fn size_hint(&self) -> SizeHint {
+            SizeHint::with_exact(10 * UNIT as u64)
+        }
+    }
+
+    #[tokio::test]
+    async fn who_announces_much_and_sends_nothing_takes_nothing_away() {
+        let intake = Intake::new(10 * UNIT, 10 * UNIT);
+        let mut slow = Box::pin(intake.read(Slow));
+        assert!(slow.as_mut().now_or_never().is_none());
+        assert!(intake.read(full(10 * UNIT)).await.is_ok());
+        let _taken = intake.read(full(UNIT)).await.unwrap();
+        assert_eq!(intake.read(Slow).await.unwrap_err(), Unread::NoRoom);
+    }
+
+    #[test]
+    fn a_body_that_breaks_off_is_not_read() {
+        let intake = Intake::new(100, 10 * UNIT);
+        let frames = [
+            Ok(Frame::data(Bytes::from_static(b"a"))),
+            Err(io::Error::from(io::ErrorKind::ConnectionReset)),
+        ];
+        let body = StreamBody::new(stream::iter(frames));
+        assert_eq!(read(&intake, body).unwrap_err(), Unread::Broken);
+        assert_eq!(intake.room.available_permits(), 10);
+    }
+}
