@@ -8,6 +8,7 @@ use crate::{
     launch::Calls,
     lifespan::Lifespan,
     model::Implementation,
+    mount::Mounted,
     offering::Offerings,
     seal::Sealer,
     server::{Inner, Server},
@@ -54,7 +55,8 @@ impl Default for Bounds {
 #[must_use]
 pub struct Builder {
     info: Implementation,
-    instructions: Option<String>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) mounts: Vec<Arc<Mounted>>,
     tools: Vec<Tool>,
     resources: Vec<Resource>,
     templates: Vec<ResourceTemplate>,
@@ -152,6 +154,7 @@ impl Builder {
         Self {
             info: Implementation::new(name.into(), version.into()),
             instructions: None,
+            mounts: Vec::new(),
             tools: Vec::new(),
             resources: Vec::new(),
             templates: Vec::new(),
@@ -379,7 +382,7 @@ impl Builder {
             execution: execution.unwrap_or(self.times.execution),
             ..self.times
         };
-        Ok(Server::new(Inner {
+        let server = Server::new(Inner {
             info: self.info,
             instructions: self.instructions,
             offerings: Offerings::new(catalogue, self.workflow.as_ref(), &odd, self.page_size),
@@ -398,9 +401,14 @@ impl Builder {
             subscriptions: self.subscriptions,
             bounds: self.bounds,
             lifespan: self.lifespan,
+            mounted_handlers: self.mounts,
             mounted: std::sync::Mutex::default(),
             calls: Calls::default(),
-        }))
+        });
+        for mounted in &server.0.mounted_handlers {
+            mounted.settle(&server);
+        }
+        Ok(server)
     }
 }
 

@@ -57,6 +57,10 @@ impl Context {
         Self(Arc::new(shared))
     }
 
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.0.caller
+    }
+
     /// The workflow instance the call belongs to: the key for what a handler remembers.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {

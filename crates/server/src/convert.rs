@@ -254,6 +254,9 @@ pub(crate) fn failed(kind: Kind, failure: &Failure, stamp: Stamp<'_>) -> Answer 
             refused(kind, no, stamp)
         };
     }
+    if let Some((code, error)) = failure.rpc_error() {
+        return Answer::Error(code, error);
+    }
     match kind {
         Kind::Tool => {
             let content = vec![ContentBlock::text(failure.to_string())];

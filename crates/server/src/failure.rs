@@ -1,7 +1,8 @@
 //! Why a handler did not do what it was asked.
 
 use crate::ask::AskError;
-use interlock_proto::Refusal;
+use interlock_proto::{Refusal, RpcCode};
+use serde_json::{Value, json};
 use std::{any::Any, fmt};
 
 /// Why a handler did not do what it was asked.
@@ -21,6 +22,8 @@ enum Why {
     Stopped,
     /// It could not go on for a reason that has a code.
     Refused(Refusal),
+    /// It failed with an error of the protocol's.
+    Rpc(RpcCode, Option<Value>),
 }
 
 impl Failure {
@@ -49,6 +52,28 @@ impl Failure {
         }
     }
 
+    /// It failed with an error of the protocol's, which the client is to see as it is.
+    pub(crate) fn rpc(code: RpcCode, message: impl Into<String>, data: Option<Value>) -> Self {
+        Self {
+            message: message.into(),
+            why: Why::Rpc(code, data),
+        }
+    }
+
+    /// The code and the whole of the protocol's error, if it is one.
+    pub(crate) fn rpc_error(&self) -> Option<(RpcCode, Value)> {
+        match &self.why {
+            Why::Rpc(code, data) => {
+                let mut error = json!({ "code": code.0, "message": self.message });
+                if let Some(data) = data {
+                    error["data"] = data.clone();
+                }
+                Some((*code, error))
+            }
+            Why::Failed | Why::Stopped | Why::Refused(_) => None,
+        }
+    }
+
     pub(crate) const fn is_stopped(&self) -> bool {
         matches!(self.why, Why::Stopped)
     }
@@ -56,7 +81,7 @@ impl Failure {
     pub(crate) const fn refusal(&self) -> Option<&Refusal> {
         match &self.why {
             Why::Refused(refusal) => Some(refusal),
-            Why::Failed | Why::Stopped => None,
+            Why::Failed | Why::Stopped | Why::Rpc(..) => None,
         }
     }
 }

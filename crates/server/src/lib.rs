@@ -18,6 +18,8 @@
 //! # }
 //! ```
 //!
+//! A handler that was written for rmcp's own server is served as it is: see [`Mount`].
+//!
 //! Rules of use
 //!
 //! - A handler must not block its thread; one that does is a [`Tool::blocking`].
@@ -54,6 +56,7 @@ mod lifespan;
 mod lists;
 mod methods;
 pub mod model;
+mod mount;
 mod note;
 mod offering;
 mod outbox;
@@ -91,6 +94,7 @@ pub use interlock_proto::{
 };
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
+pub use mount::{Mount, MountError};
 pub use principal::Principal;
 pub use rates::Rates;
 pub use schemars;

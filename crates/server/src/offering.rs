@@ -226,7 +226,7 @@ impl Inner {
     }
 
     /// Changes what there is, and tells those who have seen it. Whether anything changed.
-    fn change(&self, kind: Kind, change: impl FnOnce(&mut Catalogue) -> bool) -> bool {
+    pub(crate) fn change(&self, kind: Kind, change: impl FnOnce(&mut Catalogue) -> bool) -> bool {
         let changed = self.offerings.change(self.workflow.as_ref(), change);
         if changed {
             self.lists_changed(&[kind]);

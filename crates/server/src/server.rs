@@ -12,6 +12,7 @@ use crate::{
     lifespan::Lifespan,
     lists::SERVER_INFO,
     model::Implementation,
+    mount::Mounted,
     note::News,
     offering::{Offering, Offerings},
     peer,
@@ -83,6 +84,8 @@ pub(crate) struct Inner {
     pub(crate) subscriptions: subscription::Rules,
     pub(crate) bounds: Bounds,
     pub(crate) lifespan: Lifespan,
+    /// Handlers that are mounted, whatever they have at the moment.
+    pub(crate) mounted_handlers: Vec<Arc<Mounted>>,
     /// What routers were made of.
     pub(crate) mounted: Mutex<Vec<Weak<Web>>>,
     pub(crate) calls: Calls,

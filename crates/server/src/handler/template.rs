@@ -96,6 +96,21 @@ impl ResourceTemplate {
         })
     }
 
+    /// A template whose resources are read by their whole URI.
+    pub(crate) fn by_uri<F, Fut, R>(uri_template: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(String, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoResource,
+    {
+        let handler = Arc::new(handler);
+        Self::prepared(uri_template, move |asked, _| {
+            let (handler, uri) = (Arc::clone(&handler), asked.uri.clone());
+            let work = move |context| handler(uri, context);
+            Ok(reading(asked.uri, asked.mime_type, work))
+        })
+    }
+
     fn prepared(
         uri_template: impl Into<String>,
         reader: impl Fn(Asked, JsonObject) -> Result<Prepared, String> + Send + Sync + 'static,
