@@ -550,7 +550,7 @@ impl Running {
                 if inner.lists_change() {
                     let kinds = || workflow.lists_differ(moved.before, moved.after);
                     // Whoever took the call back may not listen to it any more.
-                    let listens = !*self.stop.borrow();
+                    let listens = !self.line.signals.has_heard_cancel();
                     for kind in kinds().filter(|_| listens) {
                         let note = Note {
                             news: News::List(kind.into()),

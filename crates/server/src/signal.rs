@@ -27,6 +27,11 @@ impl Signals {
         (signal, Self { signals, heard })
     }
 
+    /// Whether the call knows that its client has taken it back.
+    pub(crate) const fn has_heard_cancel(&self) -> bool {
+        self.heard.cancel
+    }
+
     /// What has been said and not been heard.
     pub(crate) fn ready(&mut self) -> Option<Input> {
         let now = *self.signals.borrow_and_update();
