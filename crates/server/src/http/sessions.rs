@@ -77,6 +77,9 @@ struct Life {
 /// The clocks are looked at so often.
 const LOOK: Duration = Duration::from_secs(1);
 
+/// A request that has begun, and what its session orders.
+type Begun = (Arc<Client>, Vec<Effect>);
+
 /// A request of a session: while it lasts, the session is in use.
 #[derive(Debug)]
 pub(crate) struct Visit {
@@ -216,15 +219,14 @@ impl Sessions {
         id: &str,
         principal: &Principal,
     ) -> Result<Visit, Refusal> {
-        let begun = match self.begin(id, principal) {
-            Some(begun) => begun?,
+        let begun = match self.begin(id, principal)? {
+            Some(begun) => Some(begun),
             None => {
                 self.load(id, principal).await?;
-                let begun = self.begin(id, principal);
-                begun.unwrap_or_else(|| Err(Refusal::new(Code::SessionInvalid)))?
+                self.begin(id, principal)?
             }
         };
-        let (client, effects) = begun;
+        let (client, effects) = begun.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
         let visit = self.visit(client, true);
         self.perform(&visit.client, effects).await?;
         Ok(visit)
@@ -232,16 +234,19 @@ impl Sessions {
 
     /// Lets a request of a session begin, if that is in memory. Nobody can take it out of memory
     /// in between.
-    fn begin(
-        &self,
-        id: &str,
-        principal: &Principal,
-    ) -> Option<Result<(Arc<Client>, Vec<Effect>), Refusal>> {
+    fn begin(&self, id: &str, principal: &Principal) -> Result<Option<Begun>, Refusal> {
+        let now = self.inner.clock.now();
         let open = lock(&self.open);
-        let client = open.by_id.get(id)?;
-        let who = who(client, principal);
-        let begun = client.step(&self.rules, Input::Begin(who), self.inner.clock.now());
-        Some(begun.map(|effects| (Arc::clone(client), effects)))
+        let Some(client) = open.by_id.get(id) else {
+            return Ok(None);
+        };
+        let client = Arc::clone(client);
+        let begin = Input::Begin(who(&client, principal));
+        let begun = client.step_untraced(&self.rules, begin, now);
+        drop(open);
+        let (effects, transition) = begun?;
+        transition.trace();
+        Ok(Some((client, effects)))
     }
 
     fn visit(&self, client: Arc<Client>, uses: bool) -> Visit {
@@ -501,15 +506,25 @@ impl Client {
         input: Input,
         now: Time,
     ) -> Result<Vec<Effect>, Refusal> {
+        let (effects, transition) = self.step_untraced(rules, input, now)?;
+        transition.trace();
+        Ok(effects)
+    }
+
+    /// For whoever holds a lock, and traces when it is gone.
+    fn step_untraced(
+        &self,
+        rules: &session::Rules,
+        input: Input,
+        now: Time,
+    ) -> Result<(Vec<Effect>, Transition), Refusal> {
         let event = Session::input_name(&input);
         let mut life = lock(&self.life);
         let step = session::step(rules, &life.state, &life.ledger, input, now)?;
         let transition = Transition::new::<Session>(&life.state, event, &step.state);
         life.ledger.apply(&step.effects);
         life.state = step.state;
-        drop(life);
-        transition.trace();
-        Ok(step.effects)
+        Ok((step.effects, transition))
     }
 
     /// When its life is over; nothing if it is already.
