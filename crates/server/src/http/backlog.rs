@@ -196,6 +196,14 @@ impl Backlog {
         }
     }
 
+    /// How many bytes the answer takes, if there is one.
+    pub(crate) const fn answer_bytes(&self) -> usize {
+        match &self.end {
+            End::Answer { message, .. } => message.len(),
+            End::Open | End::NoAnswer => 0,
+        }
+    }
+
     pub(crate) const fn is_ended(&self) -> bool {
         match self.end {
             End::Open => false,

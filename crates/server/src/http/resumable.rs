@@ -6,6 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// So many streams are kept for clients that have not heard their end.
 const MOST: usize = 64;
+/// So many bytes of answers are kept, the newest of any size.
+const MOST_BYTES: usize = 16 * 1024 * 1024;
 /// A stream whose end was sent is kept so long: it may have been lost on the way.
 const SENT: Duration = Duration::from_secs(60);
 /// A stream that has ended is kept so long for a client that has not come back.
@@ -51,13 +53,22 @@ impl Resumable {
             sent: None,
         };
         self.kept.insert(stream.number(), kept);
-        while self.kept.len() > MOST {
-            let streams = || self.kept.iter();
-            let sent = streams().find(|(_, kept)| kept.stream.is_drained());
-            let ended = sent.or_else(|| streams().find(|(_, kept)| kept.stream.is_ended()));
-            let Some(number) = ended.map(|(number, _)| *number) else {
+        self.make_room();
+    }
+
+    /// Lets go of ended streams, those that were sent first, while they are too many or too large.
+    fn make_room(&mut self) {
+        let size = |kept: &Kept| kept.stream.answer_bytes();
+        let mut bytes: usize = self.kept.values().map(size).sum();
+        while self.kept.len() > MOST || bytes > MOST_BYTES {
+            let newest = self.kept.last_key_value().map(|(number, _)| *number);
+            let older = || self.kept.iter().filter(|(number, _)| Some(**number) != newest);
+            let sent = older().find(|(_, kept)| kept.stream.is_drained());
+            let ended = sent.or_else(|| older().find(|(_, kept)| kept.stream.is_ended()));
+            let Some((number, freed)) = ended.map(|(number, kept)| (*number, size(kept))) else {
                 return;
             };
+            bytes -= freed;
             self.kept.remove(&number);
         }
     }
@@ -79,6 +90,7 @@ impl Resumable {
             let over = |since: Option<Time>, patience| since.is_some_and(|at| now >= at + patience);
             !over(kept.ended, UNSENT) && !over(kept.sent, SENT)
         });
+        self.make_room();
     }
 }
 
@@ -113,6 +125,24 @@ mod tests {
         assert_eq!(streams.kept.len(), MOST);
         assert!(streams.find(last.number()).is_some());
         assert!(streams.find(1).is_none());
+    }
+
+    #[test]
+    fn large_answers_make_room_for_each_other() {
+        let mut streams = Resumable::default();
+        for _ in 0..5 {
+            let stream = stream(streams.next());
+            stream.answer(vec![b' '; MOST_BYTES / 3]);
+            streams.keep(&stream);
+        }
+        let kept: Vec<_> = streams.kept.keys().copied().collect();
+        assert_eq!(kept, [3, 4, 5]);
+        let huge = stream(streams.next());
+        streams.keep(&huge);
+        huge.answer(vec![b' '; 2 * MOST_BYTES]);
+        streams.tick(Time(0));
+        assert_eq!(streams.kept.len(), 1);
+        assert!(streams.find(huge.number()).is_some());
     }
 
     #[test]

@@ -170,6 +170,11 @@ impl Stream {
         self.lock().backlog.is_ended()
     }
 
+    /// How many bytes its answer takes, if there is one. Everything else is bounded for each stream.
+    pub(crate) fn answer_bytes(&self) -> usize {
+        self.lock().backlog.answer_bytes()
+    }
+
     /// It has ended, and readers were given everything.
     pub(crate) fn is_drained(&self) -> bool {
         self.lock().backlog.is_drained()
