@@ -62,7 +62,11 @@ impl Resumable {
         let mut bytes: usize = self.kept.values().map(size).sum();
         while self.kept.len() > MOST || bytes > MOST_BYTES {
             let newest = self.kept.last_key_value().map(|(number, _)| *number);
-            let older = || self.kept.iter().filter(|(number, _)| Some(**number) != newest);
+            let older = || {
+                self.kept
+                    .iter()
+                    .filter(|(number, _)| Some(**number) != newest)
+            };
             let sent = older().find(|(_, kept)| kept.stream.is_drained());
             let ended = sent.or_else(|| older().find(|(_, kept)| kept.stream.is_ended()));
             let Some((number, freed)) = ended.map(|(number, kept)| (*number, size(kept))) else {

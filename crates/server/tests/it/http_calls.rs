@@ -243,3 +243,26 @@ async fn a_session_ended_while_it_calls_lets_nobody_wait() {
     soon("the POST must end", open).await.unwrap();
     assert_eq!(listening.message().await, None);
 }
+
+#[tokio::test]
+async fn a_client_that_leaves_in_the_middle_finds_its_work_done() {
+    for patience in [Duration::from_secs(3), Duration::ZERO] {
+        let (work, mut held) = held("work", OnCancel::Stops);
+        let server = desk(work).build().unwrap();
+        let site = Site::open(&server, HttpOptions::default().patience(patience)).await;
+        let session = Session::open(&site).await;
+        let (web, post) = (site.web(), session.tool("work", json!({})));
+        let open = tokio::spawn(async move { web.send(post).await.message().await });
+        held.started().await;
+        open.abort();
+        let _ = open.await;
+        // While it runs, others of the session wait for their turn or do what needs none.
+        assert_eq!(
+            session.request("ping", json!({})).await["result"],
+            json!({})
+        );
+        held.let_go(1);
+        let done = async { while state(&session).await != "done" {} };
+        soon("the work must be done", done).await;
+    }
+}

@@ -284,3 +284,54 @@ async fn a_second_client_with_the_same_name_is_another() {
         "a new session begins without the old one's id"
     );
 }
+
+#[tokio::test]
+async fn a_session_is_named_once_and_exactly() {
+    let site = plain_site().await;
+    let (one, two) = (Session::open(&site).await, Session::open(&site).await);
+    let status = async |request| site.send(request).await.status;
+    let both = one.ask("ping", json!({})).also("mcp-session-id", &two.id);
+    assert_eq!(status(both).await, 400);
+    let twice = one.ask("ping", json!({})).also("mcp-session-id", &one.id);
+    assert!([200, 400].contains(&status(twice).await));
+    for id in [
+        String::new(),
+        one.id.to_uppercase(),
+        format!("{} ", &one.id[..one.id.len() - 1]),
+        format!("{},{}", one.id, two.id),
+        format!("\"{}\"", one.id),
+    ] {
+        if id != one.id {
+            let named = one.ask("ping", json!({})).header("mcp-session-id", &id);
+            assert!([400, 404].contains(&status(named).await), "{id:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_is_too_deep_or_has_too_long_an_id_is_refused() {
+    let site = plain_site().await;
+    let session = Session::open(&site).await;
+    let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
+    let long = "x".repeat(100_000);
+    for body in [
+        deep.clone(),
+        format!(r#"{{"jsonrpc":"2.0","id":1,"method":"ping","params":{{"a":{deep}}}}}"#),
+        format!(r#"{{"jsonrpc":"2.0","id":"{long}","method":"ping"}}"#),
+    ] {
+        for request in [
+            session.ask("ping", json!({})),
+            Request::modern(1, "tools/list", json!({})),
+        ] {
+            let answer = site.send(request.body(body.clone())).await;
+            assert_eq!(answer.status, 400, "{}", &body[..60]);
+            let body = answer.json().await;
+            assert!(body["error"]["code"].is_i64(), "{body}");
+            assert!(body.to_string().len() < 2000, "it is not repeated");
+        }
+    }
+    assert_eq!(
+        session.request("ping", json!({})).await["result"],
+        json!({})
+    );
+}

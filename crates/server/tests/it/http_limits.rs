@@ -226,3 +226,103 @@ async fn further_connections_wait_until_there_is_room() {
     drop(first);
     assert_eq!(second.await.unwrap(), 200);
 }
+
+#[tokio::test]
+async fn calls_whose_clients_have_left_are_in_flight_until_they_end() {
+    let (site, mut puppet) = acting(HttpOptions::default().in_flight(2)).await;
+    let session = Session::open(&site).await;
+    let mut calls = Vec::new();
+    for _ in 0..2 {
+        let (web, request) = (site.web(), session.tool("act", json!({})));
+        let open = tokio::spawn(async move { web.send(request).await.status });
+        calls.push(puppet.call().await);
+        open.abort();
+        let _ = open.await;
+    }
+    // However long ago they left: nobody gets more done at once by leaving.
+    for _ in 0..20 {
+        let answer = site
+            .send(modern_call(2, "echo", json!({"text": "x"})))
+            .await;
+        let (_, _, refusal) = verdict(answer).await;
+        assert!(
+            [Some(1001), Some(1005), Some(1060)].contains(&refusal),
+            "{refusal:?}"
+        );
+    }
+    for call in &calls {
+        call.tell(Act::Return("done"));
+    }
+    let room = async {
+        while site
+            .send(modern_call(2, "echo", json!({"text": "x"})))
+            .await
+            .json()
+            .await
+            .get("result")
+            .is_none()
+        {}
+    };
+    interlock_testkit::soon("there must be room again", room).await;
+}
+
+#[tokio::test]
+async fn answers_that_nobody_fetches_are_kept_only_so_far() {
+    const EACH: usize = 1024 * 1024;
+    let shout = interlock::Tool::new(
+        "shout",
+        |_: interlock::NoArguments, context: interlock::Context| async move {
+            context.progress(1.0, None, None).await;
+            "x".repeat(EACH)
+        },
+    );
+    let site = Site::open(
+        &plain().tool(shout).build().unwrap(),
+        HttpOptions::default(),
+    )
+    .await;
+    let session = Session::open(&site).await;
+    let mut ids = Vec::new();
+    for _ in 0..64 {
+        let params = json!({"name": "shout", "_meta": {"progressToken": 1}});
+        let mut events = session
+            .send(session.ask("tools/call", params))
+            .await
+            .events();
+        events.event().await.unwrap();
+        ids.push(events.last_id().to_owned());
+    }
+    let mut kept = 0;
+    for id in ids {
+        let answer = session
+            .send(session.get().header("last-event-id", &id))
+            .await;
+        assert_ne!(answer.status, 404);
+        if answer.status == 200 {
+            kept += answer.bytes().await.len();
+        }
+    }
+    assert!(kept < 48 * EACH, "{kept} bytes are kept for one session");
+}
+
+#[tokio::test]
+async fn listeners_that_leave_give_their_place_back() {
+    let rules = session::Rules {
+        max_running: 3,
+        ..session::Rules::default()
+    };
+    let (site, _) = acting(HttpOptions::default().session(rules)).await;
+    let session = Session::open(&site).await;
+    for _ in 0..30 {
+        let listened = async {
+            loop {
+                let answer = session.send(session.get()).await;
+                if answer.status == 200 {
+                    return answer.events();
+                }
+            }
+        };
+        let mut events = interlock_testkit::soon("there must be room again", listened).await;
+        events.event().await.unwrap();
+    }
+}

@@ -315,3 +315,50 @@ async fn listeners_that_leave_are_forgotten() {
         events.await.message().await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn what_is_added_while_the_server_runs_is_told_to_those_who_asked() {
+    let server = plain().build().unwrap();
+    let site = Site::open(&server, HttpOptions::default()).await;
+    let (mut on_tools, agreed) = open(&site, "t", json!({"toolsListChanged": true})).await;
+    assert_eq!(agreed, json!({"toolsListChanged": true}));
+    let (mut on_prompts, _) = open(&site, "p", json!({"promptsListChanged": true})).await;
+    let session = Session::open(&site).await;
+    let mut listening = session.listen().await;
+    server.add_tool(crate::common::tool("new")).unwrap();
+    server
+        .add_prompt(interlock::Prompt::text("new", "text"))
+        .unwrap();
+    for (events, id, method) in [
+        (&mut on_tools, "t", "notifications/tools/list_changed"),
+        (&mut on_prompts, "p", "notifications/prompts/list_changed"),
+    ] {
+        let message = events.message().await.unwrap();
+        assert_eq!(message["method"], method, "{message}");
+        assert_eq!(message["params"]["_meta"][SUBSCRIPTION], id, "{message}");
+    }
+    let answer = site
+        .send(crate::http_common::modern_call(1, "new", json!({})))
+        .await;
+    assert_eq!(
+        crate::http_common::text(&answer.json().await),
+        "new is done"
+    );
+    site.send(session.delete()).await;
+    let heard = listening.rest().await;
+    let methods: Vec<_> = heard
+        .iter()
+        .map(|m| m["method"].as_str().unwrap())
+        .collect();
+    assert_eq!(
+        methods,
+        [
+            "notifications/tools/list_changed",
+            "notifications/prompts/list_changed"
+        ]
+    );
+    let mut site = site;
+    site.drain();
+    is_closed_both_ways(&on_tools.rest().await, &json!("t"));
+    is_closed_both_ways(&on_prompts.rest().await, &json!("p"));
+}

@@ -415,3 +415,26 @@ async fn an_ability_that_is_missing_is_400_with_what_is_needed() {
         assert!(body.get("result").is_none());
     }
 }
+
+#[tokio::test]
+async fn a_tool_whose_headers_no_client_may_accept_is_not_built() {
+    let annotated = |properties: Value| {
+        let schema = object(json!({"type": "object", "properties": properties}));
+        let tool = Tool::raw("bad", schema, |_: JsonObject, _: Context| async { "never" });
+        plain().tool(tool).build()
+    };
+    for wrong in [
+        json!({"a": {"type": "string", "x-mcp-header": ""}}),
+        json!({"a": {"type": "string", "x-mcp-header": "with space"}}),
+        json!({"a": {"type": "string", "x-mcp-header": "line\r\nbreak"}}),
+        json!({"a": {"type": "string", "x-mcp-header": 5}}),
+        json!({"a": {"type": "string", "x-mcp-header": "Same"}, "b": {"type": "string", "x-mcp-header": "same"}}),
+        json!({"a": {"type": "number", "x-mcp-header": "A"}}),
+        json!({"a": {"type": "object", "x-mcp-header": "A"}}),
+        json!({"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}}),
+        json!({"a": {"anyOf": [{"type": "string", "x-mcp-header": "A"}]}}),
+    ] {
+        assert!(annotated(wrong.clone()).is_err(), "{wrong}");
+    }
+    assert!(annotated(json!({"a": {"type": "string", "x-mcp-header": "A"}})).is_ok());
+}

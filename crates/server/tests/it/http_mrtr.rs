@@ -425,3 +425,72 @@ async fn the_same_rules_hold_on_stdio() {
         "nothing else was said"
     );
 }
+
+/// A tool that asks two things at once.
+fn ask_both() -> Tool {
+    Tool::new("ask_both", |_: NoArguments, context: Context| async move {
+        let (age, name) = (age_form(), name_form());
+        let (age, name) = tokio::join!(context.elicit("age", &age), context.elicit("name", &name));
+        let said = |answer: interlock::model::ElicitResult| answer.content.unwrap_or_default();
+        Ok::<_, Failure>(format!("{} {}", said(age?)["age"], said(name?)["name"]))
+    })
+}
+
+#[tokio::test]
+async fn what_is_asked_at_once_is_asked_in_one_round() {
+    let server = asking().tool(ask_both()).build().unwrap();
+    let site = Site::open(&server, HttpOptions::default()).await;
+    let result = asked(&site, call("ask_both")).await;
+    let mut keys: Vec<_> = result["inputRequests"]
+        .as_object()
+        .unwrap()
+        .keys()
+        .collect();
+    keys.sort();
+    assert_eq!(keys, ["age", "name"], "{result}");
+    let mut answers = age(7);
+    answers["name"] = json!({"action": "accept", "content": {"name": "ann"}});
+    // Half of the answers is half of what is needed.
+    let half = asked(
+        &site,
+        again(call("ask_both"), &result["requestState"], age(7)),
+    )
+    .await;
+    assert!(half["inputRequests"]["name"].is_object(), "{half}");
+    let retry = again(
+        call("ask_both"),
+        &half["requestState"],
+        json!({"name": answers["name"]}),
+    );
+    assert_eq!(
+        text(&site.send(ask("tools/call", retry)).await.json().await),
+        "7 \"ann\""
+    );
+    let retry = again(call("ask_both"), &result["requestState"], answers);
+    assert_eq!(
+        text(&site.send(ask("tools/call", retry)).await.json().await),
+        "7 \"ann\""
+    );
+}
+
+#[tokio::test]
+async fn a_retry_may_come_more_than_once_and_with_the_state_of_any_round() {
+    let site = site().await;
+    let first = asked(&site, call("ask_twice")).await;
+    let name = json!({"name": {"action": "accept", "content": {"name": "ann"}}});
+    for _ in 0..2 {
+        let second = asked(
+            &site,
+            again(call("ask_twice"), &first["requestState"], name.clone()),
+        )
+        .await;
+        assert!(second["inputRequests"]["age"].is_object());
+    }
+    // The state of the first round knows nothing of the name, whatever was answered since.
+    let answer = asked(
+        &site,
+        again(call("ask_twice"), &first["requestState"], age(7)),
+    )
+    .await;
+    assert!(answer["inputRequests"]["name"].is_object(), "{answer}");
+}
