@@ -13,6 +13,7 @@ mod completions;
 mod duplicates;
 mod ending;
 mod eras;
+mod examples;
 mod frames;
 mod handlers;
 mod handshake;
