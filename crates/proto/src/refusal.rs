@@ -98,7 +98,7 @@ catalogue! {
         "too many requests are in flight" "wait for answers before sending more";
     1002 QueueByteCapExceeded "queue_byte_cap_exceeded" 429 Error Later Feature("http")
         "the queued messages are too large together" "wait for answers before sending more";
-    1003 QueueTenantCapExceeded "queue_tenant_cap_exceeded" 429 Critical Later Reserved("there are no tenants yet")
+    1003 QueueTenantCapExceeded "queue_tenant_cap_exceeded" 429 Critical Later Reserved("principals are bounded by sessions, rates and listens, not by a queue of their own")
         "the queues of this tenant are full together" "wait, or ask the operator for a higher limit";
     1004 BufferOverflow "buffer_overflow" 503 Critical Later Reserved("buffers are bounded by waiting, not by dropping")
         "an internal buffer is full" "try again later";
@@ -140,7 +140,7 @@ catalogue! {
         "the path is not valid" "send a valid path";
     1038 SymlinkTraversalDetected "symlink_traversal_detected" 400 Critical Changed Reserved("file resources are not served yet")
         "a symbolic link leaves the root" "stay inside the root";
-    1039 UriOutOfBounds "uri_out_of_bounds" 400 Error Changed Reserved("roots are not asked for yet")
+    1039 UriOutOfBounds "uri_out_of_bounds" 400 Error Changed Reserved("handlers judge roots themselves; file resources are not served yet")
         "the URI lies outside the allowed roots" "stay inside the roots";
     1040 CanonicalPathViolation "canonical_path_violation" 400 Error Changed Reserved("file resources are not served yet")
         "the path is not in its canonical form" "send the canonical path";
@@ -170,7 +170,7 @@ catalogue! {
         "too many connections are open" "close a connection first";
     1066 ProtocolError "protocol_error" 400 Error Changed Feature("frames")
         "this is not a message the protocol allows here" "compare it with the specification";
-    1067 TransportError "transport_error" 503 Error Later Reserved("a broken stdio ends the process")
+    1067 TransportError "transport_error" 503 Error Later Reserved("a broken transport ends its connection")
         "the transport failed" "connect again";
     1068 MessageTooLarge "message_too_large" 413 Error Changed Feature("frames")
         "the message is too large" "send a smaller message";
