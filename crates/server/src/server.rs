@@ -231,6 +231,11 @@ impl fmt::Debug for Inner {
 impl Inner {
     /// Whether a 2026-07-28 request may call this method.
     pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
+        // A workflow is served in the handshake era only. An error that says nothing of versions
+        // sends whoever looks for the server there; what no workflow binds is served all the same.
+        if method == Method::Discover && self.workflow.is_some() {
+            return Err(Refusal::method_not_found(method.name()));
+        }
         peer::stateless_agreement(self, version).allows(method)
     }
 
@@ -370,14 +375,13 @@ impl Inner {
         }))
     }
 
-    /// The versions that clients are told of.
+    /// The versions that a client is told of whose request names one that is not served so.
     ///
-    /// A workflow is served in the handshake era only, so a server that has one announces only
-    /// those versions: a client that can speak both then finds the workflow. What no workflow
-    /// binds is served to stateless requests all the same.
+    /// A client that speaks both eras and hears of a workflow's server that it is modern would never
+    /// try the handshake.
     pub(crate) const fn announced(&self) -> &'static [Version] {
         match self.workflow {
-            Some(_) => Version::HANDSHAKE,
+            Some(_) => Version::STATELESS,
             None => Version::NEWEST_FIRST,
         }
     }
