@@ -19,9 +19,17 @@ use tokio::{
 #[must_use]
 pub fn example(package: &str, name: &str) -> PathBuf {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    // The tests themselves are in `TARGET/PROFILE/deps`.
+    let tests = std::env::current_exe().expect("a test has an executable");
+    let profile = tests.ancestors().nth(2).expect("it is in a profile");
+    let target = profile.parent().expect("a profile is in a target folder");
+    let release = profile.ends_with("release").then_some("--release");
     let built = Command::new(cargo)
         .args(["build", "--quiet", "--message-format=json"])
         .args(["--package", package, "--example", name])
+        .args(release)
+        .arg("--target-dir")
+        .arg(target)
         .stderr(Stdio::inherit())
         .output()
         .expect("cargo must run");

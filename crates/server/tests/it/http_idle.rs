@@ -54,7 +54,7 @@ async fn house() -> House {
 
 impl House {
     /// Lets so much time pass that a session which is not used leaves memory.
-    async fn doze(&self) {
+    async fn forty_minutes_pass(&self) {
         for _ in 0..40 {
             self.clock.advance(Duration::from_secs(60));
             // Somebody comes by, so that the clocks are looked at.
@@ -72,7 +72,7 @@ async fn a_session_that_comes_back_is_who_it_was() {
     session
         .request("logging/setLevel", json!({"level": "alert"}))
         .await;
-    house.doze().await;
+    house.forty_minutes_pass().await;
     let result = session.call("who", json!({})).await;
     assert_eq!(result["content"][0]["text"], "testkit 0 2025-06-18 true");
     let (before, _) = session
@@ -92,7 +92,7 @@ async fn a_session_that_comes_back_still_has_its_subscriptions() {
     session
         .request("resources/subscribe", json!({"uri": "note://rules"}))
         .await;
-    house.doze().await;
+    house.forty_minutes_pass().await;
     let mut listening = session.listen().await;
     // It may be told once of everything that could have changed while it was away.
     house.server.resource_updated("note://plan");
@@ -139,7 +139,7 @@ async fn old_event_ids_of_a_session_that_comes_back_give_nobody_elses_messages()
     let mut listening = session.listen().await;
     old_ids.extend(listening.event().await.unwrap().id);
     drop(listening);
-    house.doze().await;
+    house.forty_minutes_pass().await;
     let mut new_ids = Vec::new();
     for _ in 0..5 {
         let mut events = session.send(call()).await.events();
@@ -180,7 +180,7 @@ async fn a_session_with_a_call_that_runs_does_not_leave_memory() {
     let session = Session::open(&house.site).await;
     let mut events = session.send(session.tool("act", json!({}))).await.events();
     let strings = house.puppet.call().await;
-    house.doze().await;
+    house.forty_minutes_pass().await;
     strings.tell(Act::Return("late"));
     assert_eq!(text(&events.message().await.unwrap()), "late");
     assert_eq!(
@@ -193,7 +193,7 @@ async fn a_session_with_a_call_that_runs_does_not_leave_memory() {
 async fn a_session_that_was_ended_while_it_slept_does_not_come_back() {
     let house = house().await;
     let session = Session::open(&house.site).await;
-    house.doze().await;
+    house.forty_minutes_pass().await;
     assert!((200..300).contains(&house.site.send(session.delete()).await.status));
     assert_eq!(
         house.site.send(session.ask("ping", json!({}))).await.status,
@@ -201,7 +201,7 @@ async fn a_session_that_was_ended_while_it_slept_does_not_come_back() {
     );
     // Nor one whose day is over.
     let other = Session::open(&house.site).await;
-    house.doze().await;
+    house.forty_minutes_pass().await;
     house.clock.advance(Duration::from_secs(24 * 60 * 60));
     assert_eq!(
         house.site.send(other.ask("ping", json!({}))).await.status,

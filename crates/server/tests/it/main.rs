@@ -18,6 +18,7 @@ mod frames;
 mod handlers;
 mod handshake;
 mod http_auth;
+mod http_batches;
 mod http_calls;
 mod http_common;
 mod http_corners;
