@@ -54,7 +54,11 @@ async fn arguments_come_on_standard_input_and_output_is_the_result() {
 async fn a_result_in_json_passes_as_it_stands() {
     let script = r#"echo '{"content": [{"type": "x-new", "y": 1}], "structuredContent": {"k": 2},
         "x-mine": 3, "_meta": {"mine": 4}}'"#;
-    let result = call(script, json!({})).await;
+    let stage = Stage::new();
+    let mut client = client(stage.folder(), &["sh", "-c", script]).await;
+    // The protocol has no such content yet.
+    client.unchecked();
+    let (_, result) = client.call("run", json!({})).await;
     assert_eq!(result["content"], json!([{"type": "x-new", "y": 1}]));
     assert_eq!(result["structuredContent"], json!({"k": 2}));
     assert_eq!(result["x-mine"], 3);
