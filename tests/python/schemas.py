@@ -51,7 +51,10 @@ class Schema:
     @staticmethod
     @cache
     def load(path: Path) -> Schema:
-        return Schema(json.loads(path.read_text(encoding="utf-8")))
+        text = path.read_text(encoding="utf-8")
+        # A form may ask for a number (NumberSchema), and the answer may then be one; the generated
+        # schema of the answer says integer.
+        return Schema(json.loads(text, object_hook=_with_numbers))
 
     def problems(self, message: Message, asked: str | None) -> list[str]:
         """What is wrong with a message, if it is an answer then to a request of this method."""
@@ -83,3 +86,9 @@ class Schema:
     def _validator(self, name: str) -> Any:
         document = {**self._document, "$ref": f"#/{self._place}/{name}"}
         return validator_for(document)(document)
+
+
+def _with_numbers(part: dict[str, Any]) -> dict[str, Any]:
+    if part.get("type") == ["string", "integer", "boolean"]:
+        part["type"].append("number")
+    return part

@@ -38,6 +38,7 @@ WALK_SECONDS = 60
 INVALID_PARAMS = -32602
 NOT_FOUND = -32002
 MISSING_CAPABILITY = -32021
+CLIENTS_OWN = -32000
 
 # --- What the examples promise ---------------------------------------------------------------
 
@@ -473,7 +474,7 @@ async def input_required(link: Link) -> None:
 
 async def unable(link: Link) -> None:
     error = await link.refused("a tool that needs sampling", MISSING_CAPABILITY, link.call("test_missing_capability"))
-    link.report.equal("what it needs", error.error.data, {"requiredCapabilities": {"sampling": {}}})
+    link.report.equal("what it needs", error.error.data["requiredCapabilities"], {"sampling": {}})
 
 
 async def logs(url: str, report: Report) -> None:
@@ -532,7 +533,9 @@ async def cancellation(link: Link) -> None:
     (cancelled,) = (m["id"] for m in link.wire.sent() if m.get("params", {}).get("name") == "slow")
     # As long again, so that an answer that was on its way would have come.
     link.report.true("another one is not cancelled", not (await link.call("slow", {"ms": 600})).is_error)
-    answers = [m for m in link.wire.received() if "method" not in m and m.get("id") == cancelled]
+    # Over HTTP the client makes an error of its own when the exchange ends without an answer.
+    ours = [m for m in link.wire.received() if m.get("error", {}).get("code") != CLIENTS_OWN]
+    answers = [m for m in ours if "method" not in m and m.get("id") == cancelled]
     link.report.equal("a cancelled call is never answered", answers, [])
 
 
