@@ -21,6 +21,7 @@
 //! | [`era`] | protocol versions, which methods they have, modern `_meta` |
 //! | [`messages`] | every message of every version, and who may send it |
 //! | [`refusal`] | every way of saying no |
+//! | [`post`] | what a message that comes by HTTP POST leads to |
 //! | [`connection`] | a connection's life |
 //! | [`negotiation`] | how client and server come to terms |
 //! | [`invocation`] | one call, from its arrival to its one end |
@@ -42,6 +43,7 @@ mod level;
 pub mod machine;
 pub mod messages;
 pub mod negotiation;
+pub mod post;
 pub mod refusal;
 pub mod session;
 pub mod subscription;

@@ -31,8 +31,9 @@ use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 use interlock_proto::{
     Code, Refusal, Version,
     batch::{self, Incoming},
-    era::{self, Era},
+    era::Era,
     frame::{ErrorId, Frame, Malformed},
+    post::{self, Way},
 };
 use std::{
     io,
@@ -214,8 +215,8 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
             "the client must accept both application/json and text/event-stream",
         ));
     }
-    let header = header_version(headers);
     let bytes = web.read(body).await?;
+    let version = version_text(headers);
     let session = session_id(headers)?;
     let spoken = match session {
         Some(id) if is_batch(&bytes) => visit(web, id, &principal, &ErrorId::Absent)
@@ -225,83 +226,57 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
             .version(),
         Some(_) | None => None,
     };
-    match batch::parse(&bytes, &web.inner.limits, spoken) {
-        Err(malformed) => Err(reply::malformed(&malformed, header.ok().flatten())),
-        Ok(Incoming::One(Frame::Request(request))) => {
-            let modern = era::modern(request.params).map_err(|refusal| {
-                let refusal = refusal.supporting(web.inner.announced());
-                let refusal = modern::disagreement(headers, &request).unwrap_or(refusal);
-                reply::bad_request(&request.id, &refusal)
-            })?;
-            if let Some(modern) = modern {
-                return modern::serve(web, headers, principal, in_flight, &request, &modern).await;
-            }
-            let header = header.map_err(|refusal| reply::bad_request(&request.id, &refusal))?;
-            let known = ErrorId::Known(request.id.clone());
-            let begins = era::Method::parse(&request.method) == Some(era::Method::Initialize);
-            let client = match session {
-                _ if header.is_some_and(|version| version.era() == Era::Stateless) => {
-                    return Err(reply::bad_request(
-                        &request.id,
-                        &Refusal::new(Code::ServerUninitialized)
-                            .because("a 2026-07-28 request needs its `_meta`"),
-                    ));
-                }
-                Some(id) => visit(web, id, &principal, &known).await?,
-                None if begins => web
-                    .sessions
-                    .create(&principal)
-                    .map_err(|refusal| no_session(&refusal, &known))?,
-                None => {
-                    let refusal = Refusal::new(Code::ServerUninitialized);
-                    return Err(reply::bad_request(&request.id, &refusal));
-                }
-            };
-            Ok(converse(
-                web,
-                client,
-                in_flight,
-                session.is_none(),
-                |client, route| {
-                    client.peer.on_frame(&Frame::Request(request), route);
-                },
-            )
-            .await)
+    let message = batch::parse(&bytes, &web.inner.limits, spoken).map_err(|malformed| {
+        let spoken = post::named(version).ok().flatten();
+        reply::malformed(&malformed, spoken)
+    })?;
+    let id = match &message {
+        Incoming::One(Frame::Request(request)) => ErrorId::Known(request.id.clone()),
+        Incoming::One(_) | Incoming::Batch(_) => ErrorId::Absent,
+    };
+    let way = match &message {
+        Incoming::One(frame) => post::way(version, session.is_some(), frame),
+        Incoming::Batch(_) => post::of_session(version, session.is_some()),
+    };
+    let way = way.map_err(|refusal| {
+        let refusal = refusal.supporting(web.inner.announced());
+        reply::with_status(StatusCode::BAD_REQUEST, &id, &refusal)
+    })?;
+    match (way, message) {
+        (Way::Alone(modern), Incoming::One(Frame::Request(request))) => {
+            modern::serve(web, headers, principal, in_flight, &request, &modern).await
         }
-        Ok(Incoming::One(frame)) => {
-            let header = header.map_err(|refusal| reply::refused(&refusal))?;
-            let stateless = header.is_some_and(|version| version.era() == Era::Stateless);
-            match session {
-                Some(id) if !stateless => {
-                    let visit = visit(web, id, &principal, &ErrorId::Absent).await?;
-                    let route = Route::Feed(Arc::clone(&visit.client.feed));
-                    visit.client.peer.on_frame(&frame, &route);
-                    Ok(reply::accepted())
-                }
-                // No notification of 2026-07-28 means anything here, and none does harm.
-                Some(_) | None if stateless && matches!(frame, Frame::Notification(_)) => {
-                    Ok(reply::accepted())
-                }
-                Some(_) | None => Err(missing_session()),
-            }
+        (Way::NewSession, message) => {
+            let made = web.sessions.create(&principal);
+            let visit = made.map_err(|refusal| no_session(&refusal, &id))?;
+            Ok(converse(web, visit, in_flight, true, message).await)
         }
-        Ok(Incoming::Batch(batch)) => {
-            header.map_err(|refusal| reply::refused(&refusal))?;
-            // Without a session no array is read as a batch.
-            let Some(id) = session else {
-                return Err(missing_session());
-            };
-            let visit = visit(web, id, &principal, &ErrorId::Absent).await?;
-            if batch.answers().is_complete() {
-                let route = Route::Feed(Arc::clone(&visit.client.feed));
-                visit.client.peer.on_batch(batch, &route);
-                return Ok(reply::accepted());
+        (Way::Session, message) => {
+            let name = session.unwrap_or_default();
+            let visit = visit(web, name, &principal, &id).await?;
+            if is_answered(&message) {
+                return Ok(converse(web, visit, in_flight, false, message).await);
             }
-            Ok(converse(web, visit, in_flight, false, |client, route| {
-                client.peer.on_batch(batch, route);
-            })
-            .await)
+            let route = Route::Feed(Arc::clone(&visit.client.feed));
+            hand_on(&visit.client, message, &route);
+            Ok(reply::accepted())
         }
+        (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
+    }
+}
+
+/// Whether anything in it waits for an answer.
+fn is_answered(message: &Incoming<'_>) -> bool {
+    match message {
+        Incoming::One(frame) => matches!(frame, Frame::Request(_)),
+        Incoming::Batch(batch) => !batch.answers().is_complete(),
+    }
+}
+
+fn hand_on(client: &Client, message: Incoming<'_>, route: &Route) {
+    match message {
+        Incoming::One(frame) => client.peer.on_frame(&frame, route),
+        Incoming::Batch(batch) => client.peer.on_batch(batch, route),
     }
 }
 
@@ -337,12 +312,12 @@ async fn converse(
     visit: Visit,
     in_flight: Arc<InFlight>,
     is_new: bool,
-    hand_on: impl FnOnce(&Client, &Route),
+    message: Incoming<'_>,
 ) -> Response {
     let client = Arc::clone(&visit.client);
     let exchange = client.exchange(visit, Arc::clone(&in_flight));
     let _expected = exchange.stream.expect_reader();
-    hand_on(&client, &Route::Own(Arc::clone(&exchange)));
+    hand_on(&client, message, &Route::Own(Arc::clone(&exchange)));
     let first = first(web, &exchange).await;
     let mut response = match first {
         Some(First::Answer(message)) => reply::json(StatusCode::OK, message),
@@ -451,7 +426,8 @@ async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
 
 /// 2026-07-28 has no sessions, so there is nothing to listen to and nothing to end.
 fn has_sessions(headers: &HeaderMap) -> Result<(), Refused> {
-    let version = header_version(headers).map_err(|refusal| reply::refused(&refusal))?;
+    let named = post::named(version_text(headers));
+    let version = named.map_err(|refusal| reply::refused(&refusal))?;
     if version.is_some_and(|version| version.era() == Era::Stateless) {
         let refusal = Refusal::new(Code::ProtocolError).because("2026-07-28 has only POST");
         return Err(reply::method_not_allowed(&refusal, "POST"));
@@ -486,16 +462,13 @@ fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
     well_formed.then_some(Some(text)).ok_or_else(wrong)
 }
 
-/// The version that the headers name, if they do.
-fn header_version(headers: &HeaderMap) -> Result<Option<Version>, Refusal> {
+/// The version that the headers name, as they do. Two are none that there is.
+fn version_text(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(VERSION).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    let text = value.to_str().unwrap_or_default().trim();
-    match Version::parse(text) {
-        Some(version) if values.next().is_none() => Ok(Some(version)),
-        Some(_) | None => Err(Refusal::new(Code::InvalidProtocolVersion)),
+    let value = values.next()?;
+    match values.next() {
+        None => Some(value.to_str().unwrap_or_default()),
+        Some(_) => Some(""),
     }
 }
 

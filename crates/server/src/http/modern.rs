@@ -1,7 +1,7 @@
 //! Requests of 2026-07-28: each stands alone, and ends when its client goes away.
 
 use super::{
-    endpoint::{InFlight, VERSION, Web, first},
+    endpoint::{InFlight, Web, first},
     headers::check_standard,
     reply::{self, Refused},
     stream::{BodyOptions, First, Retention, Stream, StreamRules},
@@ -24,7 +24,6 @@ use interlock_proto::{
     Code, Refusal, RpcCode,
     era::{self, Era, Meta, Method, Modern},
     frame::{ErrorId, Request},
-    refusal::shortened,
 };
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
@@ -88,21 +87,6 @@ pub(crate) async fn serve(
             Ok(run(web, principal, in_flight, request, modern, *start, round).await)
         }
     }
-}
-
-/// Whether a header and a body name two versions: that is to be said before either of them is
-/// looked at.
-pub(crate) fn disagreement(headers: &HeaderMap, request: &Request<'_>) -> Option<Refusal> {
-    let header = headers.get(VERSION)?.to_str().ok()?;
-    let meta = era::member(request.params?, "_meta")?;
-    let version = era::member(meta, "io.modelcontextprotocol/protocolVersion")?;
-    let version: Cow<'_, str> = serde_json::from_str(version.get()).ok()?;
-    if header.trim() == version {
-        return None;
-    }
-    let (header, body) = (shortened(header), shortened(&version));
-    let why = format!("the header MCP-Protocol-Version says '{header}' and the body '{body}'");
-    Some(mismatch(why))
 }
 
 /// What the header `Mcp-Name` mirrors.

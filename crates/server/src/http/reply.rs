@@ -6,7 +6,7 @@ use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
 use interlock_proto::{
-    Code, Refusal, RequestId, RpcCode, Version,
+    Code, Refusal, RpcCode, Version,
     era::Era,
     frame::{ErrorId, Malformed},
 };
@@ -85,15 +85,6 @@ pub(crate) fn with_status(status: StatusCode, id: &ErrorId, refusal: &Refusal) -
     wire::error(&mut body, id, refusal);
     body.pop();
     Box::new(json(status, body.into()))
-}
-
-/// A request that is refused before anything is done about it.
-pub(crate) fn bad_request(id: &RequestId, refusal: &Refusal) -> Refused {
-    with_status(
-        StatusCode::BAD_REQUEST,
-        &ErrorId::Known(id.clone()),
-        refusal,
-    )
 }
 
 /// A message that is none.
