@@ -99,7 +99,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
 }
 
 async fn serve_http(server: &Server, address: &str, arguments: &Arguments) -> io::Result<()> {
-    let listener = TcpListener::bind(address).await?;
+    let listener = TcpListener::bind(address).await.map_err(|error| {
+        io::Error::new(error.kind(), format!("cannot listen on {address}: {error}"))
+    })?;
     let address = listener.local_addr()?;
     // Whoever starts it with port 0 wants to know; nobody else has to listen.
     let _ = writeln!(io::stderr(), "listening on http://{address}/mcp");

@@ -426,6 +426,6 @@ fn a_file_is_served_over_http_until_a_signal_comes() {
 fn an_address_that_is_none_is_said_so() {
     let stage = Stage::new().with("flow.yaml", FLOW);
     let served = Served::spawn(&stage, &["--http", "nowhere"]);
-    served.logged("serving failed");
+    served.logged("cannot listen on nowhere");
     assert_eq!(served.code(), Some(1));
 }
