@@ -1,12 +1,13 @@
 //! Protocol versions, the two eras they fall into, and which methods exist where.
 
 use crate::{Code, Level, Refusal, RpcCode};
+use memchr::memmem::Finder;
 use serde::{
-    Deserialize, Serialize, Serializer,
-    de::{IgnoredAny, MapAccess, Visitor},
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{Error, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, fmt};
+use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData, sync::LazyLock};
 
 /// A published revision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -238,6 +239,21 @@ pub struct Modern<'a> {
     pub client: Option<&'a RawValue>,
     /// From which level on it wants log messages; none if it does not say.
     pub level: Option<Level>,
+    /// What progress is to be reported with: a string or an integer.
+    pub progress: Option<&'a RawValue>,
+    /// What it is about.
+    pub about: About<'a>,
+}
+
+/// What a request is about: those of its parameters that are names, as they were written.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct About<'a> {
+    /// `name`, of a tool or a prompt.
+    pub name: Option<&'a RawValue>,
+    /// `uri`, of a resource.
+    pub uri: Option<&'a RawValue>,
+    /// `taskId`.
+    pub task: Option<&'a RawValue>,
 }
 
 /// Reads the modern `_meta` of a request. `None`: it has none, so it belongs to the handshake era.
@@ -262,11 +278,6 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern<'_>>, Refusal> 
     const LEVEL: &str = "io.modelcontextprotocol/logLevel";
 
     #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(borrow, default, rename = "_meta")]
-        meta: Option<&'a RawValue>,
-    }
-    #[derive(Deserialize)]
     struct Meta<'a> {
         #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
         version: Option<&'a RawValue>,
@@ -276,16 +287,23 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern<'_>>, Refusal> 
         client: Option<&'a RawValue>,
         #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
         level: Option<&'a RawValue>,
+        #[serde(borrow, default, rename = "progressToken")]
+        progress: Option<&'a RawValue>,
     }
 
     // Most requests of the handshake era are told by this alone, without reading them twice. The
     // needle holds no character that a JSON writer would escape.
-    let Some(params) = params.filter(|raw| raw.get().contains("protocolVersion")) else {
+    let Some(params) = params.filter(|raw| PROTOCOL_VERSION.find(raw.get().as_bytes()).is_some())
+    else {
         return Ok(None);
     };
     // Params that are no object, or a `_meta` that is none, carry no modern `_meta`; the method's
     // own reader says what is wrong with them.
-    let Some(Params { meta: Some(meta) }) = object::<Params<'_>>(params) else {
+    let Some(Params {
+        meta: Some(meta),
+        about,
+    }) = object::<Params<'_>>(params)
+    else {
         return Ok(None);
     };
     let Some(meta) = object::<Meta<'_>>(meta) else {
@@ -298,8 +316,8 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern<'_>>, Refusal> 
         Refusal::new(Code::FieldTypeMismatch)
             .because(format!("`_meta[\"{what}\"]` has the wrong type"))
     };
-    let requested: String = serde_json::from_str(version.get())
-        .map_err(|_| mismatch("io.modelcontextprotocol/protocolVersion"))?;
+    let requested =
+        text(version).ok_or_else(|| mismatch("io.modelcontextprotocol/protocolVersion"))?;
     let version = Version::STATELESS
         .iter()
         .copied()
@@ -320,7 +338,58 @@ pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern<'_>>, Refusal> 
         capabilities,
         client: meta.client.filter(|client| client.get().starts_with('{')),
         level: level.transpose()?,
+        progress: meta.progress.filter(is_token),
+        about,
     }))
+}
+
+/// What most messages of the handshake era do not hold. Neither needle holds a character that a
+/// JSON writer would escape.
+static PROTOCOL_VERSION: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("protocolVersion"));
+static PROGRESS_TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
+
+/// The parameters of a request, as far as they are the same for all methods.
+struct Params<'a> {
+    meta: Option<&'a RawValue>,
+    about: About<'a>,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
+    /// By hand, since a name that is there twice is the method's business.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members<'a>(PhantomData<Params<'a>>);
+
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = Params<'a>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut about = About::default();
+                let mut meta = None;
+                while let Some(Text(key)) = map.next_key()? {
+                    match &*key {
+                        "_meta" if meta.is_some() => {
+                            return Err(A::Error::duplicate_field("_meta"));
+                        }
+                        "_meta" => meta = Some(map.next_value()?),
+                        "name" => about.name = map.next_value()?,
+                        "uri" => about.uri = map.next_value()?,
+                        "taskId" => about.task = map.next_value()?,
+                        _ => {
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                let meta = meta.flatten();
+                Ok(Params { meta, about })
+            }
+        }
+
+        deserializer.deserialize_map(Members(PhantomData))
+    }
 }
 
 /// The capabilities a client declares, those we know apart from those we do not.
@@ -347,8 +416,7 @@ pub fn declared(capabilities: &RawValue) -> Option<(Vec<Capability>, Vec<Box<str
 
 /// Reads the name of a log level.
 fn level(raw: &RawValue) -> Option<Level> {
-    let name: Cow<'_, str> = serde_json::from_str(raw.get()).ok()?;
-    Level::parse(&name)
+    Level::parse(&text(raw)?)
 }
 
 /// What a request says about itself besides its parameters, in any version.
@@ -362,14 +430,40 @@ impl<'a> Meta<'a> {
     /// Reads the `_meta` of a request. What is not well formed there is as if it were absent.
     #[must_use]
     pub fn read(params: Option<&'a RawValue>) -> Self {
-        let raw = params.filter(|raw| raw.get().contains("progressToken"));
+        let raw = params.filter(|raw| PROGRESS_TOKEN.find(raw.get().as_bytes()).is_some());
         let meta = raw.and_then(|raw| member(raw, "_meta"));
         let token = meta.and_then(|meta| member(meta, "progressToken"));
         Self {
-            progress: token.filter(|token| crate::RequestId::read(token).is_some()),
+            progress: token.filter(is_token),
         }
     }
 }
+
+fn is_token(token: &&RawValue) -> bool {
+    crate::RequestId::read(token).is_some()
+}
+
+/// A string; borrowed, and not read again, where there is nothing to unescape.
+///
+/// ```
+/// let raw = serde_json::value::RawValue::from_string(r#""tools\u002flist""#.to_owned()).unwrap();
+/// assert_eq!(interlock_proto::era::text(&raw).as_deref(), Some("tools/list"));
+/// ```
+#[must_use]
+pub fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
+    let quoted = raw.get();
+    let inside = quoted.strip_prefix('"')?.strip_suffix('"')?;
+    if !inside.contains('\\') {
+        return Some(Cow::Borrowed(inside));
+    }
+    let Text(text) = serde_json::from_str(quoted).ok()?;
+    Some(text)
+}
+
+/// A string on its way in: a plain `Cow` would always copy it.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// One member of an object; `None` if it is no object, has no such member, or that is null.
 #[must_use]
@@ -385,7 +479,7 @@ pub fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
             let mut found = None;
-            while let Some(key) = map.next_key::<Cow<'de, str>>()? {
+            while let Some(Text(key)) = map.next_key()? {
                 if key == self.0 {
                     found = Some(map.next_value()?);
                 } else {
@@ -397,7 +491,7 @@ pub fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
     }
 
     let mut reader = serde_json::Deserializer::from_str(object.get());
-    let found = serde::Deserializer::deserialize_map(&mut reader, Find(name)).ok()?;
+    let found = Deserializer::deserialize_map(&mut reader, Find(name)).ok()?;
     found.filter(|value| value.get() != "null")
 }
 

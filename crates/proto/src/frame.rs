@@ -3,7 +3,10 @@
 //! `params` and `result` stay raw until somebody needs a type. Nothing here recurses over the
 //! input or keeps more than the input itself, so hostile bytes cost what their length costs.
 
-use crate::{AskId, Code, Refusal, RequestId, RpcCode, Version};
+use crate::{
+    AskId, Code, Refusal, RequestId, RpcCode, Version,
+    era::{self, Text},
+};
 use serde::{
     Deserialize, Deserializer, Serialize,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -122,21 +125,27 @@ pub fn write_result(
     id: &RequestId,
     result: &(impl Serialize + ?Sized),
 ) -> serde_json::Result<()> {
-    #[derive(Serialize)]
-    struct Message<'a, T: ?Sized> {
-        jsonrpc: &'static str,
-        id: &'a RequestId,
-        result: &'a T,
-    }
-    let jsonrpc = "2.0";
-    write(
-        out,
-        &Message {
-            jsonrpc,
-            id,
-            result,
-        },
-    )
+    write_result_by(out, id, |out| serde_json::to_writer(out, result))
+}
+
+/// As [`write_result`], for a result that is written by hand.
+///
+/// # Errors
+///
+/// If `result` fails; `out` is then as it was.
+pub fn write_result_by(
+    out: &mut Vec<u8>,
+    id: &RequestId,
+    result: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
+) -> serde_json::Result<()> {
+    line(out, |out| {
+        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        serde_json::to_writer(&mut *out, id)?;
+        out.extend_from_slice(br#","result":"#);
+        result(out)?;
+        out.push(b'}');
+        Ok(())
+    })
 }
 
 /// What stands in the place of an id in an error.
@@ -259,10 +268,17 @@ pub fn write_notification(
     )
 }
 
-/// Raw JSON that is passed through may hold line breaks between its tokens, and only there.
 fn write(out: &mut Vec<u8>, message: &impl Serialize) -> serde_json::Result<()> {
+    line(out, |out| serde_json::to_writer(out, message))
+}
+
+/// Raw JSON that is passed through may hold line breaks between its tokens, and only there.
+fn line(
+    out: &mut Vec<u8>,
+    write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
+) -> serde_json::Result<()> {
     let start = out.len();
-    if let Err(error) = serde_json::to_writer(&mut *out, message) {
+    if let Err(error) = write(out) {
         out.truncate(start);
         return Err(error);
     }
@@ -411,8 +427,7 @@ impl<'a> Fields<'a> {
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
-                // Borrowed where there is nothing to unescape.
-                let Ok(Text(method)) = serde_json::from_str(method.get()) else {
+                let Some(method) = era::text(method) else {
                     return Err(malformed(invalid("`method` must be a string")));
                 };
                 let params = self.params;
@@ -445,13 +460,8 @@ impl<'a> Fields<'a> {
 
 /// Nobody writes it with escapes, but it would mean the same.
 fn is_two(version: &RawValue) -> bool {
-    version.get() == "\"2.0\""
-        || serde_json::from_str(version.get()).is_ok_and(|Text(text)| text == "2.0")
+    era::text(version).is_some_and(|text| text == "2.0")
 }
-
-#[derive(Deserialize)]
-#[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
 fn read_id(raw: &RawValue, limits: &Limits) -> Result<RequestId, String> {
     if raw.get().len() > limits.id_bytes {
@@ -483,11 +493,8 @@ pub(crate) fn not_an_object(text: &str, error: &serde_json::Error) -> Refusal {
 /// Counting brackets is fast and nearly always enough; only a text with many is looked at closely.
 fn nesting_exceeds(text: &str, most: usize) -> bool {
     let bytes = text.as_bytes();
-    if memchr::memchr2_iter(b'[', b'{', bytes)
-        .take(most + 1)
-        .count()
-        <= most
-    {
+    let opens = |byte: &&u8| matches!(byte, b'[' | b'{');
+    if bytes.iter().filter(opens).count() <= most {
         return false;
     }
     let mut depth = 0_usize;

@@ -59,6 +59,20 @@ impl State {
         }
     }
 
+    /// In which version this method may be called now. It is what a step says to
+    /// [`Input::Call`], which changes nothing.
+    ///
+    /// # Errors
+    ///
+    /// The refusal that answers the call.
+    pub fn allows(&self, method: Method) -> Result<Version, Refusal> {
+        let agreement = self
+            .agreement()
+            .ok_or_else(|| Refusal::new(Code::ServerUninitialized))?;
+        agreement.allows(method)?;
+        Ok(agreement.version)
+    }
+
     /// When the negotiation next needs a [`Input::Tick`], if nothing else happens.
     #[must_use]
     pub const fn wake_at(&self) -> Option<Time> {
@@ -169,14 +183,27 @@ impl Agreement {
     ///
     /// −32601 if the version does not have it or the server does not offer it.
     pub fn allows(&self, method: Method) -> Result<(), Refusal> {
-        let offered = method
-            .capability()
-            .is_none_or(|capability| self.server.contains(&capability));
-        if offered && method.exists_in(self.version) {
-            Ok(())
-        } else {
-            Err(Refusal::method_not_found(method.name()))
-        }
+        allows(self.version, &self.server, method)
+    }
+}
+
+/// Whether a method may be called in this version, of a server that can do this.
+///
+/// # Errors
+///
+/// −32601 if the version does not have it or the server does not offer it.
+pub fn allows(
+    version: Version,
+    server: &BTreeSet<Capability>,
+    method: Method,
+) -> Result<(), Refusal> {
+    let offered = method
+        .capability()
+        .is_none_or(|capability| server.contains(&capability));
+    if offered && method.exists_in(version) {
+        Ok(())
+    } else {
+        Err(Refusal::method_not_found(method.name()))
     }
 }
 
@@ -235,7 +262,7 @@ pub fn step(
                 let until = now + rules.patience;
                 go(State::Negotiating { offer, until }, vec![Effect::Gather])
             }
-            Input::Call(_) => Err(Refusal::new(Code::ServerUninitialized)),
+            Input::Call(method) => serve(state, method),
             Input::Have(_) | Input::Ready | Input::Tick => stay(state),
         },
         State::Negotiating { offer, until } => match input {
@@ -254,25 +281,25 @@ pub fn step(
                     Refusal::new(Code::Timeout).because("the server did not get ready in time");
                 go(State::NotNegotiated, vec![Effect::Fail(refusal)])
             }
-            Input::Call(_) => Err(Refusal::new(Code::ServerUninitialized)),
+            Input::Call(method) => serve(state, method),
             Input::Offer(_) | Input::Ready | Input::Tick => stay(state),
         },
         State::Negotiated(agreement) => match input {
             Input::Ready => go(State::Active(agreement.clone()), Vec::new()),
-            Input::Call(method) => serve(state, agreement, method),
+            Input::Call(method) => serve(state, method),
             Input::Have(server) => changed(State::Negotiated, agreement, server),
             Input::Offer(_) | Input::Tick => stay(state),
         },
         State::Active(agreement) => match input {
-            Input::Call(method) => serve(state, agreement, method),
+            Input::Call(method) => serve(state, method),
             Input::Have(server) => changed(State::Active, agreement, server),
             Input::Offer(_) | Input::Ready | Input::Tick => stay(state),
         },
     }
 }
 
-fn serve(here: &State, agreement: &Agreement, method: Method) -> Stepped {
-    agreement.allows(method)?;
+fn serve(here: &State, method: Method) -> Stepped {
+    here.allows(method)?;
     go(here.clone(), vec![Effect::Serve(method)])
 }
 

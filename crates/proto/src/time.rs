@@ -19,7 +19,8 @@ impl Add<Duration> for Time {
 
     /// Saturates: a deadline too far away to count is never.
     fn add(self, span: Duration) -> Self {
-        let millis = u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
+        let seconds = span.as_secs().saturating_mul(1_000);
+        let millis = seconds.saturating_add(u64::from(span.subsec_millis()));
         Self(self.0.saturating_add(millis))
     }
 }

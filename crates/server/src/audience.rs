@@ -312,7 +312,7 @@ impl Filter {
             return Err(Refusal::new(Code::QuotaExceeded)
                 .because(format!("a client may have {most} subscriptions")));
         }
-        let has = inner.stateless_capabilities();
+        let has = inner.capabilities();
         let resources = has.contains(&Capability::Resources);
         let uris = notifications.resource_subscriptions.into_iter();
         Ok(Self {

@@ -3,6 +3,7 @@
 use crate::{
     catalogue::Catalogue,
     clock::{Clock, SystemClock},
+    convert::Signature,
     failure::Failure,
     handler::{Prompt, Resource, ResourceTemplate, Tool},
     launch::Calls,
@@ -342,7 +343,7 @@ impl Builder {
     /// Everything that is wrong, at once.
     pub fn build(self) -> Result<Server, BuildErrors> {
         let mut errors = Vec::new();
-        let mut catalogue = Catalogue::default();
+        let mut catalogue = Catalogue::new();
         for tool in self.tools {
             catalogue.add_tool(tool, &mut errors);
         }
@@ -383,6 +384,7 @@ impl Builder {
             ..self.times
         };
         let server = Server::new(Inner {
+            signature: Signature::of(&self.info),
             info: self.info,
             instructions: self.instructions,
             offerings: Offerings::new(catalogue, self.workflow.as_ref(), &odd, self.page_size),

@@ -3,6 +3,12 @@
 //! It waits for one thing, lets the machine decide, and does what the machine orders. Committing
 //! comes before telling others, telling others before answering. What the handler says before its
 //! result goes through here, too, so that it comes in order and nothing comes after the end.
+//!
+//! Most calls need not wait for anything, and run to their end where they came in. A call becomes
+//! a future only when it has to wait.
+
+mod turn;
+mod waiting;
 
 use crate::{
     ask::AskError,
@@ -12,29 +18,28 @@ use crate::{
     convert::{self, Answer, No, Stamp},
     failure::Failure,
     handler::{Prepared, Reply},
-    instance::{Held, Instance, KeepError, Marked, Turn},
-    note::{News, Note},
-    peer::Peer,
+    instance::{Held, Instance, Turn},
     route::{Route, Tone},
     server::Inner,
     signal::Signals,
-    voice::{Asking, Progress, Voice, Word},
+    voice::{Asking, Progress, Word},
     wire::{self, Transition},
 };
-use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{
-    AskId, Code, Refusal, RequestId,
-    invocation::{self, Effect, Finish, Input, Invocation, Outcome, State},
+    AskId, Code, Refusal, RequestId, Time,
+    invocation::{self, Effect, Finish, Input, Invocation, State},
     machine::Machine,
 };
-use interlock_workflow::{Kind, Pass, Position};
+use interlock_workflow::{Kind, Position};
 use std::{
     collections::{BTreeMap, VecDeque},
     panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
+    vec,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use waiting::{Came, Finished, Handler, Judged, Waiting};
 
 /// A call that has been admitted.
 pub(crate) struct Start {
@@ -61,7 +66,7 @@ pub(crate) enum Purpose {
 pub(crate) struct Line {
     pub(crate) id: RequestId,
     pub(crate) route: Route,
-    pub(crate) caller: Arc<Caller>,
+    pub(crate) caller: Caller,
     pub(crate) signals: Signals,
 }
 
@@ -72,28 +77,32 @@ pub(crate) struct Said {
     pub(crate) line: Vec<u8>,
 }
 
-/// Runs the call to its end. Nothing is said if the client took the call back.
-pub(crate) async fn run(inner: Arc<Inner>, start: Start, line: Line) -> Option<Said> {
-    Running::new(inner, start, line).run().await
-}
-
-struct Running {
-    inner: Arc<Inner>,
+/// A call on its way.
+pub(crate) struct Running {
+    /// What its handler knows, too.
+    shared: Arc<Shared>,
+    id: RequestId,
+    route: Route,
+    signals: Signals,
     purpose: Purpose,
     kind: Kind,
     name: String,
     timeout: Option<Duration>,
     places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,
+    instance: Option<Arc<Instance>>,
     /// The instance's turn, until it is written down.
     held: Option<Held>,
+    turn: Option<Turn>,
+    /// Where the instance stood after this call had moved it; others may have moved it since.
+    after: Option<Position>,
+    state: State,
+    /// What the machine has ordered and nobody has done yet.
+    orders: vec::IntoIter<Effect>,
     handler: Option<Prepared>,
-    instance: Option<Arc<Instance>>,
-    line: Line,
     waiting: Waiting,
     /// The handler is done, but not everything it said before has been passed on.
     came: Option<Came>,
-    voice: Arc<Voice>,
     words: VecDeque<Word>,
     /// The last progress that was told, and one that is to be told.
     reached: Option<f64>,
@@ -102,130 +111,189 @@ struct Running {
     asks: BTreeMap<u64, AskId>,
     /// What the client has to come back with.
     questions: Vec<Asking>,
-    stop: watch::Sender<bool>,
-    turn: Option<Turn>,
-    /// Where the instance stood after this call had moved it; others may have moved it since.
-    after: Option<Position>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
     said: Option<Said>,
 }
 
-/// How often a call tries to write down that it runs, if others write in between.
-const ATTEMPTS: usize = 16;
-
-/// What the call waits for.
-enum Waiting {
-    Nothing,
-    /// For nothing: it need not take turns, and this is what became of it.
-    Judged(Option<Result<Duration, No>>),
-    /// For a place among the calls of its tool.
-    Place(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
-    Turn(BoxFuture<'static, Option<Held>>),
-    Handler(BoxFuture<'static, Finished>),
-}
-
-/// Whether a call may run, as things stand.
-enum Judged {
-    /// So it is, and for how long it may run.
-    Now(Result<Duration, No>),
-    /// That shows when its turn has come, for which it waits here.
-    InTurn(Waiting),
-}
-
-/// What a handler returned, or that it panicked.
-type Finished = std::thread::Result<Result<Reply, Failure>>;
-
-/// What it waited for.
-enum Came {
-    Judgement(Result<Duration, No>),
-    Place(Option<OwnedSemaphorePermit>),
-    Turn(Option<Held>),
-    Finished(Finished),
-}
+/// How long an answer may be before its buffer has to grow.
+const USUAL: usize = 512;
 
 impl Running {
-    fn new(inner: Arc<Inner>, start: Start, line: Line) -> Self {
+    pub(crate) fn new(inner: &Arc<Inner>, start: Start, line: Line) -> Self {
         Self {
-            inner,
+            shared: Arc::new(Shared::new(Arc::clone(inner), line.caller)),
+            id: line.id,
+            route: line.route,
+            signals: line.signals,
             purpose: start.purpose,
             kind: start.kind,
             name: start.name,
             timeout: start.timeout,
             places: start.places,
             permit: None,
-            held: None,
-            handler: Some(start.handler),
             instance: start.instance,
-            line,
+            held: None,
+            turn: None,
+            after: None,
+            state: State::Idle,
+            orders: Vec::new().into_iter(),
+            handler: Some(start.handler),
             waiting: Waiting::Nothing,
             came: None,
-            voice: Arc::default(),
             words: VecDeque::new(),
             reached: None,
             progress: None,
             asks: BTreeMap::new(),
             questions: Vec::new(),
-            stop: watch::Sender::new(false),
-            turn: None,
-            after: None,
             reply: None,
             no: None,
             said: None,
         }
     }
 
-    async fn run(mut self) -> Option<Said> {
-        let times = self.inner.times;
-        let mut state = State::Idle;
+    /// Begins the call, and runs it for as long as it need not wait. Whether it has ended; else
+    /// [`run`](Self::run) goes on with it.
+    pub(crate) fn begin(&mut self) -> bool {
+        let times = self.inner().times;
+        // For all of it: a handler that need not wait is done when it is done.
+        let now = self.inner().clock.now();
         let mut input = Input::Call {
             queue: times.queue,
             grace: times.grace,
         };
         loop {
-            let event = Invocation::input_name(&input);
-            let step = invocation::step(&state, input, self.inner.clock.now());
-            Transition::new::<Invocation>(&state, event, &step.state).trace();
-            state = step.state;
-            for effect in step.effects {
-                self.perform(effect).await;
+            self.step(input, now);
+            if !self.obey_at_once() {
+                return false;
             }
-            input = match state {
-                State::Result(_) => Input::Settled,
-                State::Idle => return self.said.take(),
-                State::Pending { .. } => self.next_while_pending(&state).await,
-                State::Executing { .. } => self.next_while_executing(&state).await,
+            let ready = match self.state {
+                State::Idle => return true,
+                State::Result(_) => Some(Input::Settled),
+                State::Pending { .. } => {
+                    let told = self.signals.ready();
+                    told.or_else(|| self.judged_already())
+                }
+                State::Executing { .. } => self.finished_already(),
+            };
+            input = match ready {
+                Some(input) => input,
+                None => return false,
             };
         }
     }
 
+    /// What is said in the end. Nothing is said if the client took the call back.
+    pub(crate) fn said(mut self) -> Option<Said> {
+        self.said.take()
+    }
+
+    /// Whether the call waits for others, so that it matters when it gets in line.
+    pub(crate) const fn stands_in_line(&self) -> bool {
+        matches!(self.waiting, Waiting::Place(_) | Waiting::Turn(_))
+    }
+
+    /// Runs the call to its end, and says what is said then.
+    pub(crate) async fn run(mut self) -> Option<Said> {
+        loop {
+            while let Some(effect) = self.orders.next() {
+                match effect {
+                    Effect::Commit(outcome) => self.commit(outcome).await,
+                    Effect::LeaveQueue => self.leave_queue().await,
+                    effect @ (Effect::Enqueue
+                    | Effect::Start
+                    | Effect::Forward
+                    | Effect::AskToStop
+                    | Effect::TearDown
+                    | Effect::Respond
+                    | Effect::Ask
+                    | Effect::Refuse(_)
+                    | Effect::Suppress) => self.perform(effect),
+                }
+            }
+            let input = match self.state {
+                State::Result(_) => Input::Settled,
+                State::Idle => return self.said(),
+                State::Pending { .. } => self.next_while_pending().await,
+                State::Executing { .. } => self.next_while_executing().await,
+            };
+            self.step(input, self.inner().clock.now());
+        }
+    }
+
+    fn step(&mut self, input: Input, now: Time) {
+        let event = Invocation::input_name(&input);
+        let step = invocation::step(&self.state, input, now);
+        Transition::new::<Invocation>(&self.state, event, &step.state).trace();
+        self.state = step.state;
+        self.orders = step.effects.into_iter();
+    }
+
+    /// Does what the machine has ordered, up to what has to wait for the store. Whether it did all.
+    fn obey_at_once(&mut self) -> bool {
+        while let Some(next) = self.orders.as_slice().first() {
+            let is_of_turn = matches!(next, Effect::Commit(_) | Effect::LeaveQueue);
+            if is_of_turn && self.turn.is_some() {
+                return false;
+            }
+            if let Some(effect) = self.orders.next() {
+                self.perform(effect);
+            }
+        }
+        true
+    }
+
+    fn judged_already(&mut self) -> Option<Input> {
+        match self.waiting.ready() {
+            Some(Came::Judgement(judged)) => Some(self.judged(judged)),
+            Some(Came::Place(_) | Came::Turn(_) | Came::Finished(_)) | None => None,
+        }
+    }
+
+    fn finished_already(&mut self) -> Option<Input> {
+        let Came::Finished(finished) = self.waiting.ready()? else {
+            return None;
+        };
+        self.words = self.shared.voice.take();
+        if self.words.is_empty() {
+            self.waiting = Waiting::Nothing;
+            return Some(self.finished(finished));
+        }
+        self.came = Some(Came::Finished(finished));
+        None
+    }
+
+    fn inner(&self) -> &Inner {
+        &self.shared.inner
+    }
+
     /// A call that was taken back while it waited must not begin, even if its turn has come.
-    async fn next_while_pending(&mut self, state: &State) -> Input {
+    async fn next_while_pending(&mut self) -> Input {
         loop {
             let came = tokio::select! {
                 biased;
-                signal = self.line.signals.next() => return signal,
+                signal = self.signals.next() => return signal,
                 came = self.waiting.next() => came,
-                () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
+                () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => return Input::Tick,
             };
             let Some(input) = self.input(came).await else {
                 continue;
             };
             // It may have been taken back while the store was asked.
-            return self.line.signals.ready().unwrap_or(input);
+            return self.signals.ready().unwrap_or(input);
         }
     }
 
     /// What a handler has done is done, even if nobody wants it any more.
-    async fn next_while_executing(&mut self, state: &State) -> Input {
+    async fn next_while_executing(&mut self) -> Input {
         loop {
             // Whatever is said waits for room, and the handler waits with it.
             while !self.words.is_empty() {
                 tokio::select! {
                     biased;
-                    () = self.line.route.room() => {}
-                    signal = self.line.signals.next() => return signal,
-                    () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => {
+                    () = self.route.room() => {}
+                    signal = self.signals.next() => return signal,
+                    () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => {
                         return Input::Tick;
                     }
                 }
@@ -245,28 +313,33 @@ impl Running {
             // Whoever speaks without end keeps nobody else from being heard, nor other tasks from
             // their share.
             tokio::task::consume_budget().await;
-            if let Some(input) = self.urgent(state) {
+            if let Some(input) = self.urgent() {
                 return input;
             }
-            let voice = &*self.voice;
+            let voice = &self.shared.voice;
             tokio::select! {
                 biased;
                 came = self.waiting.next() => {
                     self.came = Some(came);
-                    self.words.append(&mut self.voice.take());
+                    self.words.append(&mut self.shared.voice.take());
                 }
                 words = voice.next() => self.words = words,
-                signal = self.line.signals.next() => return signal,
-                () = clock::sleep_until(&*self.inner.clock, state.wake_at()) => return Input::Tick,
+                signal = self.signals.next() => return signal,
+                () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => return Input::Tick,
             }
         }
     }
 
     /// What the machine has to know before anybody speaks on.
-    fn urgent(&mut self, state: &State) -> Option<Input> {
-        let is_late = |due| self.inner.clock.now() >= due;
-        let tick = || state.wake_at().is_some_and(is_late).then_some(Input::Tick);
-        self.line.signals.ready().or_else(tick)
+    fn urgent(&mut self) -> Option<Input> {
+        let is_late = |due| self.shared.inner.clock.now() >= due;
+        let tick = || {
+            self.state
+                .wake_at()
+                .is_some_and(is_late)
+                .then_some(Input::Tick)
+        };
+        self.signals.ready().or_else(tick)
     }
 
     /// What the handler said, and what that means to the machine.
@@ -283,19 +356,19 @@ impl Running {
                 Some(Input::Progress)
             }
             Word::Log(log) => {
-                self.line.route.say(|out| wire::log(out, &log));
+                self.route.say(|out| wire::log(out, &log));
                 None
             }
             Word::Ask(asking) => self.ask(asking),
             Word::HangUp => {
-                self.line.route.hang_up();
+                self.route.hang_up();
                 None
             }
             Word::Settled(number) => {
                 self.questions.retain(|asking| asking.number != number);
                 let ask = self.asks.remove(&number)?;
-                if let Way::Session(peer) = &self.line.caller.way {
-                    peer.withdraw(ask, &self.line.route);
+                if let Way::Session(peer) = &self.shared.caller.way {
+                    peer.withdraw(ask, &self.route);
                 }
                 self.asks.is_empty().then_some(Input::Resume)
             }
@@ -303,7 +376,7 @@ impl Running {
     }
 
     fn ask(&mut self, asking: Asking) -> Option<Input> {
-        match &self.line.caller.way {
+        match &self.shared.caller.way {
             Way::Alone { .. } => {
                 self.questions.push(asking);
                 None
@@ -315,7 +388,7 @@ impl Running {
                     answer,
                     ..
                 } = asking;
-                match peer.ask(&question, answer, &self.line.route) {
+                match peer.ask(&question, answer, &self.route) {
                     Ok(ask) => {
                         let first = self.asks.is_empty();
                         self.asks.insert(number, ask);
@@ -362,14 +435,18 @@ impl Running {
             }
             Came::Turn(None) => Err(Refusal::new(Code::InstanceBusy).into()),
         };
-        Some(match judged {
+        Some(self.judged(judged))
+    }
+
+    fn judged(&mut self, judged: Result<Duration, No>) -> Input {
+        match judged {
             Ok(execution) => Input::Turn { execution },
             Err(no) => {
                 let refusal = no.refusal.clone();
                 self.no = Some(no);
                 Input::Refused(refusal)
             }
-        })
+        }
     }
 
     fn finished(&mut self, finished: Finished) -> Input {
@@ -394,19 +471,18 @@ impl Running {
         input
     }
 
-    async fn perform(&mut self, effect: Effect) {
+    /// Does what the machine orders. Without a turn there is nothing to commit.
+    fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Enqueue => self.waiting = self.enqueue(),
-            Effect::LeaveQueue => self.leave_queue().await,
-            Effect::Start => self.waiting = self.begin(),
-            Effect::AskToStop => {
-                self.stop.send_replace(true);
-            }
+            Effect::LeaveQueue => self.stop_waiting(),
+            Effect::Start => self.waiting = self.start(),
+            Effect::AskToStop => self.shared.voice.stop(),
             Effect::TearDown => {
-                self.stop.send_replace(true);
+                self.shared.voice.stop();
                 quietly(|| self.waiting = Waiting::Nothing);
             }
-            Effect::Commit(outcome) => self.commit(outcome).await,
+            Effect::Commit(_) => {}
             Effect::Respond => self.respond(),
             Effect::Ask => self.respond_with_questions(),
             Effect::Refuse(refusal) => {
@@ -419,164 +495,29 @@ impl Running {
     }
 
     fn forward(&mut self) {
-        if let Some((progress, token)) =
-            self.progress.take().zip(self.line.caller.progress.as_ref())
+        if let Some((progress, token)) = self
+            .progress
+            .take()
+            .zip(self.shared.caller.progress.as_ref())
         {
             self.reached = Some(progress.progress);
-            self.line
-                .route
-                .say(|out| wire::progress(out, token, &progress));
+            self.route.say(|out| wire::progress(out, token, &progress));
         }
     }
 
-    /// First the turn, then the place: whoever waits for its own instance must not keep a place
-    /// from others.
-    fn enqueue(&self) -> Waiting {
-        match self.judge() {
-            Judged::InTurn(turn) => turn,
-            Judged::Now(Ok(execution)) => self
-                .place_among_others()
-                .unwrap_or(Waiting::Judged(Some(Ok(execution)))),
-            Judged::Now(no) => Waiting::Judged(Some(no)),
-        }
-    }
-
-    /// Where it waits for a place among the calls of its tool, if there are only so many.
-    fn place_among_others(&self) -> Option<Waiting> {
-        let places = Arc::clone(self.places.as_ref()?);
-        let place = places.acquire_owned().map(Result::ok);
-        Some(Waiting::Place(place.boxed()))
-    }
-
-    /// A call that can move its instance waits for its turn; any other runs beside it.
-    fn judge(&self) -> Judged {
-        let Some((workflow, instance)) = self.inner.workflow.as_ref().zip(self.instance.as_ref())
-        else {
-            return Judged::Now(Ok(self.execution(None)));
-        };
-        if self.purpose == Purpose::Complete {
-            return Judged::Now(Ok(self.execution(None)));
-        }
-        match workflow.admit(instance.position(), self.kind, &self.name) {
-            Ok(Pass::Bound(binding)) if binding.moves() => {
-                let turn = Arc::clone(instance).turn(workflow.settings().busy);
-                Judged::InTurn(Waiting::Turn(turn.boxed()))
-            }
-            Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
-            Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
-            Err(refused) => Judged::Now(Err(refused.into())),
-        }
-    }
-
-    /// Judges the call again on the state that is found now, and writes down that it runs.
-    async fn take_turn(&mut self, mut held: Held) -> Result<Duration, No> {
-        let inner = Arc::clone(&self.inner);
-        let Some(workflow) = &inner.workflow else {
-            return Ok(self.execution(None));
-        };
-        // Whoever wrote in between got on, so this ends unless the store is broken.
-        for _ in 0..ATTEMPTS {
-            let at = held
-                .position(inner.books(workflow))
-                .await
-                .map_err(unsaved)?;
-            let binding = match workflow.admit(at, self.kind, &self.name)? {
-                Pass::Always => return Ok(self.execution(None)),
-                Pass::Bound(binding) if !binding.moves() => {
-                    return Ok(self.execution(binding.deadline()));
-                }
-                Pass::Bound(binding) => binding,
-            };
-            let marked = held.mark(inner.books(workflow), binding).await;
-            match marked.map_err(unsaved)? {
-                Marked::Yes(turn) => {
-                    self.turn = Some(turn);
-                    return Ok(self.execution(binding.deadline()));
-                }
-                Marked::Stale(again) => held = again,
-            }
-        }
-        Err(Refusal::new(Code::InstanceBusy).into())
-    }
-
-    async fn leave_queue(&mut self) {
-        self.waiting = Waiting::Nothing;
-        self.held = None;
-        let inner = Arc::clone(&self.inner);
-        if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
-            && let Err(error) = turn.release(inner.books(workflow)).await
-        {
-            unsaved(error);
-        }
-    }
-
-    fn execution(&self, deadline: Option<Duration>) -> Duration {
-        deadline
-            .or(self.timeout)
-            .unwrap_or(self.inner.times.execution)
-    }
-
-    /// Starts the handler, in a box that panics do not leave.
-    fn begin(&mut self) -> Waiting {
+    fn start(&mut self) -> Waiting {
         let Some(handler) = self.handler.take() else {
             return Waiting::Nothing;
         };
-        let place = self.inner.workflow.as_ref().zip(self.instance.as_ref());
-        let place = place.map(|(workflow, instance)| Place {
-            instance: Arc::clone(instance.id()),
-            state: workflow.state_name(instance.position().state).to_owned(),
-        });
-        let context = Context::new(Shared {
-            inner: Arc::clone(&self.inner),
-            caller: Arc::clone(&self.line.caller),
-            place,
-            stop: self.stop.subscribe(),
-            voice: Arc::clone(&self.voice),
-            app: self.inner.lifespan.app(),
-        });
-        let work = AssertUnwindSafe(async move { handler(context).await });
-        Waiting::Handler(work.catch_unwind().boxed())
-    }
-
-    async fn commit(&mut self, outcome: Outcome) {
-        let inner = Arc::clone(&self.inner);
-        let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
-            return;
-        };
-        let books = inner.books(workflow);
-        match turn.commit(books, convert::outcome(outcome)).await {
-            Ok(Some(moved)) => {
-                self.after = Some(moved.after);
-                if inner.lists_change() {
-                    let kinds = || workflow.lists_differ(moved.before, moved.after);
-                    // Whoever took the call back may not listen to it any more.
-                    let listens = !self.line.signals.has_heard_cancel();
-                    for kind in kinds().filter(|_| listens) {
-                        let note = Note {
-                            news: News::List(kind.into()),
-                            subscription: None,
-                        };
-                        self.line.route.insist(|out| note.write(out));
-                    }
-                    if let Some(instance) = &self.instance {
-                        let caller = self.peer().filter(|_| listens);
-                        instance.tell_others(caller, kinds().collect::<Vec<_>>().into_iter());
-                    }
-                }
-            }
-            Ok(None) => tracing::error!(name = self.name, "a call held the turn of another"),
-            Err(error) => {
-                self.reply = None;
-                self.no = Some(unsaved(error));
-            }
+        if let Some((workflow, instance)) =
+            self.inner().workflow.as_ref().zip(self.instance.as_ref())
+        {
+            let state = workflow.state_name(instance.position().state).to_owned();
+            let instance = Arc::clone(instance.id());
+            let _ = self.shared.place.set(Place { instance, state });
         }
-    }
-
-    fn peer(&self) -> Option<&Arc<Peer>> {
-        match &self.line.caller.way {
-            Way::Session(peer) => Some(peer),
-            Way::Alone { .. } => None,
-        }
+        let context = Context::new(Arc::clone(&self.shared));
+        Waiting::Handler(Handler::new(handler, context))
     }
 
     fn respond(&mut self) {
@@ -594,16 +535,16 @@ impl Running {
     }
 
     fn stamp(&self) -> Stamp<'_> {
-        self.inner.stamp(self.line.caller.version, self.place())
+        self.inner().stamp(self.shared.caller.version, self.place())
     }
 
     fn respond_with_questions(&mut self) {
         let questions = std::mem::take(&mut self.questions);
-        let Way::Alone { round, .. } = &self.line.caller.way else {
+        let Way::Alone { round, .. } = &self.shared.caller.way else {
             return;
         };
-        let (now, patience) = (self.inner.clock.now(), self.inner.ask_timeout);
-        match round.ask(&self.inner.sealer, &questions, now, patience) {
+        let (now, patience) = (self.inner().clock.now(), self.inner().ask_timeout);
+        match round.ask(&self.shared.inner.sealer, &questions, now, patience) {
             Ok(mut result) => {
                 result["_meta"] = self.stamp().meta().into();
                 self.answer(Answer::Asks(result));
@@ -618,13 +559,13 @@ impl Running {
     }
 
     fn answer(&mut self, answer: Answer) {
-        let mut line = Vec::new();
-        let tone = wire::answer(&mut line, &self.line.id, answer);
+        let mut line = Vec::with_capacity(USUAL);
+        let tone = wire::answer(&mut line, &self.id, answer);
         self.said = Some(Said { tone, line });
     }
 
     fn place(&self) -> Option<serde_json::Value> {
-        let workflow = self.inner.workflow.as_ref()?;
+        let workflow = self.inner().workflow.as_ref()?;
         let instance = self.instance.as_ref()?;
         if self.purpose == Purpose::Complete {
             return None;
@@ -635,29 +576,15 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// However the loop ends, nobody listens to the handler any more.
+    /// However the loop ends, nobody listens to the handler any more, if anything is left of it.
     fn drop(&mut self) {
-        self.voice.end();
-        if let Way::Session(peer) = &self.line.caller.way {
-            for ask in self.asks.values() {
-                peer.withdraw(*ask, &self.line.route);
-            }
+        if Arc::strong_count(&self.shared) > 1 {
+            self.shared.voice.end();
         }
-    }
-}
-
-impl Waiting {
-    /// What it waits for. Dropping the future loses nothing.
-    async fn next(&mut self) -> Came {
-        match self {
-            Self::Nothing => std::future::pending().await,
-            Self::Judged(judged) => match judged.take() {
-                Some(judged) => Came::Judgement(judged),
-                None => std::future::pending().await,
-            },
-            Self::Place(place) => Came::Place(place.await),
-            Self::Turn(turn) => Came::Turn(turn.await),
-            Self::Handler(handler) => Came::Finished(handler.await),
+        if let Way::Session(peer) = &self.shared.caller.way {
+            for ask in self.asks.values() {
+                peer.withdraw(*ask, &self.route);
+            }
         }
     }
 }
@@ -668,17 +595,4 @@ fn quietly(let_go: impl FnOnce()) {
         // A payload whose clean-up panics as well is left alone.
         std::mem::forget(again);
     }
-}
-
-fn unsaved(error: KeepError) -> No {
-    if matches!(error, KeepError::RunningElsewhere) {
-        return Refusal::new(Code::InstanceBusy).into();
-    }
-    tracing::error!(
-        error = &error as &dyn std::error::Error,
-        "an instance could not be saved"
-    );
-    Refusal::new(Code::InternalError)
-        .because("the step could not be saved")
-        .into()
 }

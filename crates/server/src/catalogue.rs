@@ -8,6 +8,7 @@ use crate::{
     schema::Schema,
     uri,
 };
+use foldhash::fast::RandomState;
 use interlock_proto::era::Capability;
 use interlock_workflow::{About, Kind, UriTemplate};
 use serde::Serialize;
@@ -85,6 +86,14 @@ pub(crate) enum Entry<'a> {
 }
 
 impl Catalogue {
+    /// Nothing. Every server can write to its clients' logs.
+    pub(crate) fn new() -> Self {
+        Self {
+            capabilities: BTreeSet::from([Capability::Logging]),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn add_tool(&mut self, tool: Tool, errors: &mut Vec<BuildError>) {
         let name = tool.model.name.to_string();
         let mut prepared = |which, schema: Result<Schema, String>| {
@@ -374,7 +383,7 @@ fn prompt_name(name: &str) -> Result<(), &'static str> {
 #[derive(Debug)]
 struct Shelf<T> {
     slots: Vec<Slot<T>>,
-    by_name: HashMap<Arc<str>, usize>,
+    by_name: HashMap<Arc<str>, usize, RandomState>,
 }
 
 #[derive(Debug)]
@@ -388,7 +397,7 @@ impl<T> Default for Shelf<T> {
     fn default() -> Self {
         Self {
             slots: Vec::new(),
-            by_name: HashMap::new(),
+            by_name: HashMap::default(),
         }
     }
 }

@@ -22,8 +22,11 @@ use crate::{
 use interlock_proto::{Ability, Level, Version};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
-use std::{fmt, sync::Arc};
-use tokio::sync::{oneshot, watch};
+use std::{
+    fmt,
+    sync::{Arc, OnceLock},
+};
+use tokio::sync::oneshot;
 
 /// What a handler knows about the call it serves, and what it can say before its result. Cloning
 /// it is cheap.
@@ -36,13 +39,26 @@ use tokio::sync::{oneshot, watch};
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
 
+/// What a call, its handler and whatever the handler starts have in common.
 pub(crate) struct Shared {
     pub(crate) inner: Arc<Inner>,
-    pub(crate) caller: Arc<Caller>,
-    pub(crate) place: Option<Place>,
-    pub(crate) stop: watch::Receiver<bool>,
-    pub(crate) voice: Arc<Voice>,
-    pub(crate) app: Option<App>,
+    pub(crate) caller: Caller,
+    pub(crate) voice: Voice,
+    /// Known from the handler's start on.
+    pub(crate) place: OnceLock<Place>,
+    app: Option<App>,
+}
+
+impl Shared {
+    pub(crate) fn new(inner: Arc<Inner>, caller: Caller) -> Self {
+        Self {
+            app: inner.lifespan.app(),
+            inner,
+            caller,
+            voice: Voice::default(),
+            place: OnceLock::new(),
+        }
+    }
 }
 
 /// Where in a workflow a call runs.
@@ -53,8 +69,8 @@ pub(crate) struct Place {
 }
 
 impl Context {
-    pub(crate) fn new(shared: Shared) -> Self {
-        Self(Arc::new(shared))
+    pub(crate) const fn new(shared: Arc<Shared>) -> Self {
+        Self(shared)
     }
 
     pub(crate) fn caller(&self) -> &Caller {
@@ -64,13 +80,13 @@ impl Context {
     /// The workflow instance the call belongs to: the key for what a handler remembers.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
-        self.0.place.as_ref().map(|place| &*place.instance)
+        self.0.place.get().map(|place| &*place.instance)
     }
 
     /// The state in which the call was admitted.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        self.0.place.as_ref().map(|place| place.state.as_str())
+        self.0.place.get().map(|place| place.state.as_str())
     }
 
     /// On whose behalf the call is made.
@@ -146,13 +162,12 @@ impl Context {
     /// [`Failure::stopped`](crate::Failure::stopped).
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        *self.0.stop.borrow() || self.0.stop.has_changed().is_err()
+        self.0.voice.is_stopped()
     }
 
     /// Completes when [`is_cancelled`](Self::is_cancelled) becomes true.
     pub async fn cancelled(&self) {
-        // An error means that the call has ended, which comes to the same.
-        let _ = self.0.stop.clone().wait_for(|stop| *stop).await;
+        self.0.voice.stopped().await;
     }
 
     /// Tells the client how far the call has come, if it wants to know. What does not increase is
@@ -324,7 +339,7 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("principal", &self.0.caller.principal)
-            .field("place", &self.0.place)
+            .field("place", &self.0.place.get())
             .finish_non_exhaustive()
     }
 }

@@ -13,7 +13,7 @@ use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow
 use rmcp::model::ResultType;
 use serde::Serialize;
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::{fmt::Write, sync::Arc};
 
 /// Where results say which instance they moved and what is next.
 pub(crate) const WORKFLOW: &str = "dev.interlock/workflow";
@@ -191,8 +191,8 @@ impl No {
 
 /// The answer to a call.
 pub(crate) enum Answer {
-    /// The `result` member.
-    Result(Reply),
+    /// The `result` member, and what is to be signed.
+    Result(Reply, Option<Signature>),
     /// The `result` member of a request whose client has to come back with answers.
     Asks(Value),
     /// The `error` member, and its code.
@@ -206,6 +206,30 @@ pub(crate) struct Stamp<'a> {
     pub(crate) place: Option<Value>,
     /// Who answers.
     pub(crate) server: &'a Implementation,
+    pub(crate) signature: &'a Signature,
+}
+
+/// The `_meta` of a result that says who made it and nothing else, as it is written.
+#[derive(Clone, Debug)]
+pub(crate) struct Signature(Arc<str>);
+
+impl Signature {
+    pub(crate) fn of(server: &Implementation) -> Self {
+        let meta = json!({ SERVER_INFO: server });
+        Self(format!("\"_meta\":{meta}").into())
+    }
+
+    /// Adds it to the object that has just been written.
+    pub(crate) fn sign(&self, out: &mut Vec<u8>) {
+        let Some(b'}') = out.pop() else {
+            return;
+        };
+        if out.last() != Some(&b'{') {
+            out.push(b',');
+        }
+        out.extend_from_slice(self.0.as_bytes());
+        out.push(b'}');
+    }
 }
 
 impl Stamp<'_> {
@@ -280,7 +304,7 @@ pub(crate) fn replied(mut reply: Reply, stamp: Stamp<'_>) -> Answer {
     let (result_type, meta) = match &mut reply {
         Reply::Tool(ToolResult::Raw(object)) => {
             mark_raw(object, &stamp);
-            return Answer::Result(reply);
+            return Answer::Result(reply, None);
         }
         Reply::Tool(ToolResult::Typed(result)) => {
             // Only from 2026-07-28 on may structured content be anything but an object.
@@ -296,11 +320,14 @@ pub(crate) fn replied(mut reply: Reply, stamp: Stamp<'_>) -> Answer {
         Reply::Completion(result) => (&mut result.result_type, &mut result.meta),
     };
     *result_type = complete;
+    if era == Era::Stateless && stamp.place.is_none() && meta.is_none() {
+        return Answer::Result(reply, Some(stamp.signature.clone()));
+    }
     if era == Era::Stateless || stamp.place.is_some() {
         let MetaObject(meta) = meta.get_or_insert_default();
         stamp.press(meta);
     }
-    Answer::Result(reply)
+    Answer::Result(reply, None)
 }
 
 fn mark_raw(object: &mut JsonObject, stamp: &Stamp<'_>) {

@@ -38,6 +38,7 @@ where
     let mut stop = std::pin::pin!(stop.fuse());
     let mut reading = Ok(true);
     loop {
+        outlet.attend();
         while matches!(reading, Ok(true)) && outlet.has_room() {
             match lines.ready() {
                 Some(line) => take(&inner, &peer, &line, &route),
@@ -47,6 +48,11 @@ where
         // In this order: a call that is no longer there has put its answer into the outlet.
         let quiet = peer.is_quiet();
         outlet.take(&mut out);
+        // Nearly always there is room for it all, and nothing to wait for.
+        let pushed = out.push_at_once(&mut writer);
+        if let Err(error) = pushed {
+            lost(&error, &outlet, &mut out, &peer);
+        }
         if (quiet && out.is_done() && outlet.is_empty()) || peer.is_late() {
             break;
         }
@@ -54,15 +60,7 @@ where
         tokio::select! {
             pushed = out.push(&mut writer), if !out.is_done() => match pushed {
                 Ok(pushed) => out.pushed(pushed),
-                Err(error) => {
-                    // Clients go as they like; anything else somebody should know.
-                    if error.kind() != io::ErrorKind::BrokenPipe {
-                        tracing::warn!(%error, "writing to the client failed");
-                    }
-                    outlet.give_up();
-                    out = Outbox::default();
-                    peer.gone();
-                }
+                Err(error) => lost(&error, &outlet, &mut out, &peer),
             },
             line = lines.next(), if room && matches!(reading, Ok(true)) => {
                 let line = line.unwrap_or_else(|error| {
@@ -82,6 +80,17 @@ where
     peer.abort();
     within_drain_time(&inner, forget_instance(&inner, &peer)).await;
     reading.map(|_| ())
+}
+
+/// What is written to the client does not arrive.
+fn lost(error: &io::Error, outlet: &Outlet, out: &mut Outbox, peer: &Arc<Peer>) {
+    // Clients go as they like; anything else somebody should know.
+    if error.kind() != io::ErrorKind::BrokenPipe {
+        tracing::warn!(%error, "writing to the client failed");
+    }
+    outlet.give_up();
+    *out = Outbox::default();
+    peer.gone();
 }
 
 fn take(inner: &Inner, peer: &Arc<Peer>, line: &Line<'_>, route: &Route) {

@@ -1,7 +1,7 @@
 //! How a call is set going, and how the end of all calls is waited for.
 
 use crate::{
-    call::{self, Line, Said, Start},
+    call::{Line, Running, Said, Start},
     route::Tone,
     server::Inner,
     wire,
@@ -9,7 +9,7 @@ use crate::{
 use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{Code, Refusal, RequestId, frame::ErrorId};
 use std::{
-    panic::AssertUnwindSafe,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
 };
 use tokio::sync::Notify;
@@ -26,18 +26,31 @@ pub(crate) fn launch(
     done: impl FnOnce(Option<Said>) + Send + 'static,
 ) -> Option<Rest> {
     let id = line.id.clone();
-    let call = call::run(Arc::clone(inner), start, line);
+    let mut call = Running::new(inner, start, line);
     let counted = inner.calls.begin();
-    let rest = async move {
-        let ended = AssertUnwindSafe(call).catch_unwind().await;
+    let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
+    if !matches!(begun, Ok(false)) {
+        let said = call.said();
+        done(begun.map_or_else(|_| Some(broken(&id)), |_| said));
+        drop(counted);
+        return None;
+    }
+    let stands_in_line = call.stands_in_line();
+    let mut rest = Box::pin(async move {
+        let ended = AssertUnwindSafe(call.run()).catch_unwind().await;
         done(ended.unwrap_or_else(|_| Some(broken(&id))));
         drop(counted);
-    };
-    let mut rest = rest.boxed();
+    });
     // Without the runtime's rationing: a call that has to wait must at least get in line now, or
     // the calls behind it would overtake it.
-    let ended = tokio::task::unconstrained(rest.as_mut()).now_or_never();
-    ended.is_none().then_some(rest)
+    if stands_in_line
+        && tokio::task::unconstrained(rest.as_mut())
+            .now_or_never()
+            .is_some()
+    {
+        return None;
+    }
+    Some(rest)
 }
 
 /// What is said for a call whose own loop has panicked.

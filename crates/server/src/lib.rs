@@ -69,6 +69,7 @@ mod schema;
 mod seal;
 mod server;
 mod signal;
+mod task;
 mod transport;
 mod uri;
 mod voice;

@@ -108,8 +108,16 @@ impl Inner {
 
     fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let Call {
-            name, arguments, ..
+            name,
+            arguments,
+            input_responses,
+            request_state,
+            ..
         } = read(asked.method.name(), asked.params)?;
+        let retry = Retry {
+            input_responses,
+            request_state,
+        };
         let offering = self.offering();
         let Some(tool) = offering.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
@@ -120,7 +128,7 @@ impl Inner {
                 .check(headers, arguments.as_ref())
                 .map_err(mismatch)?;
         }
-        let round = self.round(asked, &name, arguments.as_ref())?;
+        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
         let arguments = Value::Object(arguments.unwrap_or_default());
         let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
         self.admitted(asked, Kind::Tool, &name, limits, round, || {
@@ -139,7 +147,16 @@ impl Inner {
     }
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let Read { uri, .. } = read(asked.method.name(), asked.params)?;
+        let Read {
+            uri,
+            input_responses,
+            request_state,
+            ..
+        } = read(asked.method.name(), asked.params)?;
+        let retry = Retry {
+            input_responses,
+            request_state,
+        };
         uri::check(&uri).map_err(|why| {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
         })?;
@@ -158,7 +175,7 @@ impl Inner {
         if resource.is_none() && fitting.is_empty() {
             return Err(Refusal::resource_not_found(&uri, asked.version));
         }
-        let round = self.round(asked, &uri, None)?;
+        let round = self.round(asked, &uri, None, retry)?;
         let named = self.named_so(&uri, &fitting);
         self.admitted(asked, Kind::Resource, named, (None, None), round, || {
             let (handler, cache) = match resource {
@@ -239,13 +256,21 @@ impl Inner {
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let Call {
-            name, arguments, ..
+            name,
+            arguments,
+            input_responses,
+            request_state,
+            ..
         } = read(asked.method.name(), asked.params)?;
+        let retry = Retry {
+            input_responses,
+            request_state,
+        };
         let offering = self.offering();
         let Some(prompt) = offering.catalogue.prompt(&name) else {
             return Err(unknown_prompt(&name));
         };
-        let round = self.round(asked, &name, arguments.as_ref())?;
+        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
         self.admitted(asked, Kind::Prompt, &name, (None, None), round, || {
             prompt
                 .prepare(arguments.unwrap_or_default())
@@ -301,8 +326,8 @@ impl Inner {
         asked: Asked<'_>,
         name: &str,
         arguments: Option<&JsonObject>,
+        retry: Retry,
     ) -> Result<Round, Refusal> {
-        let retry: Retry = read(asked.method.name(), asked.params)?;
         let nothing = |modern: &Modern<'_>| modern.capabilities.get() == "{}";
         if asked.modern.is_none_or(nothing) && retry.request_state.is_none() {
             return Ok(Round::default());
@@ -344,6 +369,10 @@ struct Call<'a> {
     name: Cow<'a, str>,
     #[serde(default)]
     arguments: Option<JsonObject>,
+    #[serde(default, rename = "inputResponses")]
+    input_responses: Option<JsonObject>,
+    #[serde(default, rename = "requestState")]
+    request_state: Option<String>,
     #[serde(default, rename = "_meta")]
     _meta: Meta,
 }
@@ -352,6 +381,10 @@ struct Call<'a> {
 struct Read<'a> {
     #[serde(borrow)]
     uri: Cow<'a, str>,
+    #[serde(default, rename = "inputResponses")]
+    input_responses: Option<JsonObject>,
+    #[serde(default, rename = "requestState")]
+    request_state: Option<String>,
     #[serde(default, rename = "_meta")]
     _meta: Meta,
 }

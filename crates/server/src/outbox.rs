@@ -1,5 +1,6 @@
 //! What waits to be written to a client, in bounds.
 
+use futures_util::FutureExt;
 use std::io;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 
@@ -49,6 +50,20 @@ impl Outbox {
             0 => Err(io::ErrorKind::WriteZero.into()),
             n => Ok(Pushed::Wrote(n)),
         }
+    }
+
+    /// Pushes for as long as nobody has to wait.
+    pub(crate) fn push_at_once(
+        &mut self,
+        writer: &mut (impl AsyncWrite + Unpin),
+    ) -> io::Result<()> {
+        while !self.is_done() {
+            match self.push(writer).now_or_never() {
+                Some(pushed) => self.pushed(pushed?),
+                None => break,
+            }
+        }
+        Ok(())
     }
 
     pub(crate) fn pushed(&mut self, pushed: Pushed) {

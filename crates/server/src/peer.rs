@@ -10,7 +10,7 @@ mod memory;
 mod serving;
 mod subscribing;
 
-pub(crate) use {handshake::stateless_agreement, memory::Memory};
+pub(crate) use memory::Memory;
 
 use crate::{
     ask::AskError,
@@ -23,9 +23,10 @@ use crate::{
     principal::Principal,
     route::{Gathering, Route, Tone, lock},
     server::Inner,
-    signal::Signal,
+    signal::Teller,
     wire::{self, Transition},
 };
+use foldhash::fast::RandomState;
 use futures_util::future::BoxFuture;
 use interlock_proto::{
     AskId, CallId, Level, Refusal, RequestId, RpcCode, Time, Version,
@@ -48,7 +49,7 @@ use std::{
     },
 };
 use tokio::{
-    sync::{Notify, oneshot, watch},
+    sync::{Notify, oneshot},
     task::AbortHandle,
 };
 
@@ -80,7 +81,7 @@ struct Book {
     /// The `initialize` that is being negotiated, and where it is answered.
     initialize: Option<(Key, Route)>,
     client: Arc<Client>,
-    calls: HashMap<Key, Running>,
+    calls: HashMap<Key, Running, RandomState>,
     asks: HashMap<AskId, oneshot::Sender<Result<Value, AskError>>>,
     listens: HashMap<Key, (Route, Seat)>,
     subscriptions: BTreeMap<Arc<str>, subscription::State>,
@@ -94,7 +95,7 @@ struct Book {
 
 /// A call that runs.
 struct Running {
-    signal: watch::Sender<Signal>,
+    teller: Teller,
     /// The task it runs as, once it had to wait.
     task: Option<AbortHandle>,
 }
@@ -151,7 +152,7 @@ impl Peer {
                 negotiation: negotiation::State::NotNegotiated,
                 initialize: None,
                 client: Arc::default(),
-                calls: HashMap::new(),
+                calls: HashMap::default(),
                 asks: HashMap::new(),
                 listens: HashMap::new(),
                 subscriptions: BTreeMap::new(),
@@ -458,11 +459,11 @@ impl Peer {
             }
             Effect::Activate => self.negotiate(negotiation::Input::Ready),
             Effect::Cancel(key) => {
-                self.signal(&key, |signal| signal.cancel = true);
+                self.signal(&key, Teller::cancel);
                 self.unlisten(key);
             }
             Effect::Abandon(key, _) => {
-                self.signal(&key, |signal| signal.shutdown = true);
+                self.signal(&key, Teller::shut_down);
                 self.unlisten(key);
             }
             Effect::Settle(ask) => {

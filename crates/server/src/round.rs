@@ -44,8 +44,7 @@ impl Same {
 }
 
 /// What the parameters of a retry say.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
+#[derive(Debug, Default)]
 pub(crate) struct Retry {
     pub(crate) input_responses: Option<JsonObject>,
     pub(crate) request_state: Option<String>,

@@ -319,6 +319,8 @@ struct Inside {
     unwritten: usize,
     /// Nobody reads any more.
     gone: bool,
+    /// The loop is at work, and looks before it waits again.
+    attended: bool,
 }
 
 impl Inside {
@@ -333,8 +335,11 @@ impl Outlet {
         if !inside.gone {
             write(&mut inside.lines);
         }
+        let attended = inside.attended;
         drop(inside);
-        self.wake.notify_one();
+        if !attended {
+            self.wake.notify_one();
+        }
     }
 
     fn note(&self, note: Note) {
@@ -356,9 +361,15 @@ impl Outlet {
         self.wake.notified().await;
     }
 
+    /// The loop is at work: it need not be woken until it has [taken](Self::take) what is there.
+    pub(crate) fn attend(&self) {
+        lock(&self.inside).attended = true;
+    }
+
     /// Hands everything to the loop that writes it.
     pub(crate) fn take(&self, outbox: &mut Outbox) {
         let mut inside = lock(&self.inside);
+        inside.attended = false;
         let had_room = inside.has_room();
         if outbox.is_empty() {
             mem::swap(outbox.lines(), &mut inside.lines);

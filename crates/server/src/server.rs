@@ -4,7 +4,7 @@ use crate::{
     audience::Audience,
     builder::{Bounds, Builder},
     clock::Clock,
-    convert::{No, Stamp},
+    convert::{No, Signature, Stamp},
     driver,
     http::{self, endpoint::Web, options::HttpOptions},
     instance::{Books, Instance},
@@ -15,7 +15,6 @@ use crate::{
     mount::Mounted,
     note::News,
     offering::{Offering, Offerings},
-    peer,
     route::lock,
     seal::Sealer,
     transport::stdio,
@@ -66,6 +65,8 @@ pub struct Server(pub(crate) Arc<Inner>);
 
 pub(crate) struct Inner {
     pub(crate) info: Implementation,
+    /// How stateless results say who made them.
+    pub(crate) signature: Signature,
     pub(crate) instructions: Option<String>,
     pub(crate) offerings: Offerings,
     pub(crate) workflow: Option<Workflow>,
@@ -236,7 +237,7 @@ impl Inner {
         if method == Method::Discover && self.workflow.is_some() {
             return Err(Refusal::method_not_found(method.name()));
         }
-        peer::stateless_agreement(self, version).allows(method)
+        negotiation::allows(version, self.offering().catalogue.capabilities(), method)
     }
 
     /// Whether there is a resource of that URI, whoever may read it.
@@ -319,6 +320,7 @@ impl Inner {
             version,
             place,
             server: &self.info,
+            signature: &self.signature,
         }
     }
 
@@ -356,14 +358,7 @@ impl Inner {
 
     /// What the handshake era may use of this server.
     pub(crate) fn capabilities(&self) -> BTreeSet<Capability> {
-        let mut all = self.offering().catalogue.capabilities().clone();
-        all.insert(Capability::Logging);
-        all
-    }
-
-    /// What stateless requests may use of this server, as far as no workflow binds it.
-    pub(crate) fn stateless_capabilities(&self) -> BTreeSet<Capability> {
-        self.capabilities()
+        self.offering().catalogue.capabilities().clone()
     }
 
     /// The result of `initialize`.
@@ -388,7 +383,7 @@ impl Inner {
 
     /// The result of `server/discover`.
     pub(crate) fn discover_result(&self) -> Value {
-        let capabilities = advertised(&self.stateless_capabilities());
+        let capabilities = advertised(&self.capabilities());
         self.with_instructions(json!({
             "resultType": "complete",
             "supportedVersions": self.announced(),

@@ -9,7 +9,14 @@ use crate::{
 };
 use interlock_proto::Level;
 use serde_json::Value;
-use std::{collections::VecDeque, mem, sync::Mutex};
+use std::{
+    collections::VecDeque,
+    mem,
+    sync::{
+        Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+};
 use tokio::sync::{Notify, oneshot};
 
 /// How much a handler may have said without anybody having listened.
@@ -23,6 +30,9 @@ pub(crate) struct Voice {
     said: Notify,
     /// Something was heard.
     heard: Notify,
+    /// Nobody wants the result any more.
+    stop: AtomicBool,
+    stopping: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -128,8 +138,30 @@ impl Voice {
         }
     }
 
-    /// Nobody listens from now on.
+    /// Tells the handler that nobody wants its result any more.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+        self.stopping.notify_waiters();
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Acquire)
+    }
+
+    /// Completes when nobody wants the result any more.
+    pub(crate) async fn stopped(&self) {
+        loop {
+            let stopping = self.stopping.notified();
+            if self.is_stopped() {
+                return;
+            }
+            stopping.await;
+        }
+    }
+
+    /// Nobody listens from now on, and nobody wants a result.
     pub(crate) fn end(&self) {
+        self.stop();
         let mut words = lock(&self.words);
         words.ended = true;
         // Whoever waits for an answer learns that none will come.

@@ -25,7 +25,16 @@ pub(crate) fn result(out: &mut Vec<u8>, id: &RequestId, result: &(impl Serialize
 /// Appends the answer to a call.
 pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) -> Tone {
     let (written, tone) = match answer {
-        Answer::Result(reply) => (frame::write_result(out, id, &reply), Tone::Result),
+        Answer::Result(reply, signature) => {
+            let write = |out: &mut Vec<u8>| {
+                reply.write(out)?;
+                if let Some(signature) = signature {
+                    signature.sign(out);
+                }
+                Ok(())
+            };
+            (frame::write_result_by(out, id, write), Tone::Result)
+        }
         Answer::Asks(result) => (frame::write_result(out, id, &result), Tone::Result),
         Answer::Error(code, error) => (frame::write_raw_error(out, id, &error), Tone::Error(code)),
     };

@@ -2,15 +2,17 @@
 
 use super::{Key, Lane};
 use crate::RequestId;
+use foldhash::fast::RandomState;
 use std::{
-    collections::HashMap,
+    collections::{HashMap, hash_map::Entry},
     hash::{Hash, Hasher},
 };
 
 /// The client's requests in flight.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Pending {
-    by_id: HashMap<RequestId, Lanes>,
+    /// There are never so many that ids made to collide would cost anybody much.
+    by_id: HashMap<RequestId, Lanes, RandomState>,
     len: usize,
 }
 
@@ -68,38 +70,42 @@ impl Pending {
     }
 
     pub(super) fn insert(&mut self, key: Key) {
-        if self.contains(&key) {
-            return;
+        match self.by_id.entry(key.id) {
+            Entry::Vacant(place) => {
+                place.insert(Lanes::One(key.lane));
+            }
+            Entry::Occupied(place) if place.get().as_slice().contains(&key.lane) => return,
+            Entry::Occupied(mut place) => {
+                let mut all = place.get().as_slice().to_vec();
+                all.push(key.lane);
+                all.sort_unstable();
+                place.insert(Lanes::Many(all));
+            }
         }
         self.len += 1;
-        let Some(lanes) = self.by_id.get_mut(&key.id) else {
-            self.by_id.insert(key.id, Lanes::One(key.lane));
-            return;
-        };
-        let mut all = lanes.as_slice().to_vec();
-        all.push(key.lane);
-        all.sort_unstable();
-        *lanes = Lanes::Many(all);
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
-        if !self.contains(key) {
+        let Some(lanes) = self.by_id.get_mut(&key.id) else {
             return;
-        }
-        self.len -= 1;
-        let rest = self.with_id(&key.id).iter().copied();
-        let rest: Vec<_> = rest.filter(|lane| *lane != key.lane).collect();
-        match rest[..] {
-            [] => {
+        };
+        match lanes {
+            Lanes::One(lane) if *lane != key.lane => return,
+            Lanes::One(_) => {
                 self.by_id.remove(&key.id);
             }
-            [lane] => {
-                self.by_id.insert(key.id.clone(), Lanes::One(lane));
-            }
-            [..] => {
-                self.by_id.insert(key.id.clone(), Lanes::Many(rest));
+            Lanes::Many(all) => {
+                let before = all.len();
+                all.retain(|lane| *lane != key.lane);
+                if all.len() == before {
+                    return;
+                }
+                if let [lane] = all[..] {
+                    *lanes = Lanes::One(lane);
+                }
             }
         }
+        self.len -= 1;
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
         ReadResourceResult,
     },
 };
+use rmcp::model::ResultType;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -29,6 +30,23 @@ impl Reply {
         }
     }
 
+    /// Appends it as JSON.
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        if let Self::Tool(ToolResult::Typed(result)) = self
+            && let Some(text) = plain_text(result)
+        {
+            out.push(b'{');
+            if result.result_type.is_some() {
+                out.extend_from_slice(br#""resultType":"complete","#);
+            }
+            out.extend_from_slice(br#""content":[{"type":"text","text":"#);
+            serde_json::to_writer(&mut *out, text)?;
+            out.extend_from_slice(br#"}],"isError":false}"#);
+            return Ok(());
+        }
+        serde_json::to_writer(out, self)
+    }
+
     /// Takes out what only we may say about a call.
     pub(crate) fn disown(&mut self) {
         let ours = |name: &String| name.starts_with(OURS);
@@ -45,6 +63,23 @@ impl Reply {
             meta.retain(|name, _| !ours(name));
         }
     }
+}
+
+/// The text of a result that is one text and nothing else, as most are.
+fn plain_text(result: &CallToolResult) -> Option<&str> {
+    let [ContentBlock::Text(text)] = &*result.content else {
+        return None;
+    };
+    let is_plain = text.meta.is_none()
+        && text.annotations.is_none()
+        && result.is_error == Some(false)
+        && result.structured_content.is_none()
+        && result.meta.is_none()
+        && result
+            .result_type
+            .as_ref()
+            .is_none_or(|kind| *kind == ResultType::COMPLETE);
+    is_plain.then_some(&text.text)
 }
 
 /// Under which names results say what the server has to say.
@@ -142,5 +177,42 @@ impl<T: Serialize> IntoToolResult for Json<T> {
 impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
     fn into_tool_result(self) -> Result<ToolResult, Failure> {
         self.map_err(Into::into)?.into_tool_result()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::MetaObject;
+
+    fn written(reply: &Reply) -> String {
+        let mut out = Vec::new();
+        reply.write(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn what_is_written_by_hand_is_what_its_type_says() {
+        for text in [
+            "",
+            "plain",
+            "a \"quote\", a \\ and a\nbreak",
+            "\u{7}é\u{2028}🦀",
+        ] {
+            let mut plain = CallToolResult::success(vec![ContentBlock::text(text)]);
+            plain.result_type = None;
+            let complete = CallToolResult::success(vec![ContentBlock::text(text)]);
+            let failed = CallToolResult::error(vec![ContentBlock::text(text)]);
+            let mut marked = plain.clone();
+            marked.meta = Some(MetaObject::default());
+            let mut structured = plain.clone();
+            structured.structured_content = Some(Value::Null);
+            let two = CallToolResult::success(vec![ContentBlock::text(text); 2]);
+            for result in [plain, complete, failed, marked, structured, two] {
+                let expected = serde_json::to_string(&result).unwrap();
+                let reply = Reply::Tool(ToolResult::Typed(result));
+                assert_eq!(written(&reply), expected);
+            }
+        }
     }
 }

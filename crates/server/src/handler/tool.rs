@@ -6,6 +6,7 @@ use crate::{
     failure::Failure,
     model::{Icon, JsonObject, MetaObject, ToolAnnotations, ToolModel},
     schema::Schema as Checked,
+    task::Task,
 };
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -103,8 +104,8 @@ impl Tool {
             let handler = Arc::clone(&handler);
             Ok(tool_work(move |context| async move {
                 let run = move || handler(arguments, context).into_tool_result();
-                let mut thread = AbortOnDrop(tokio::task::spawn_blocking(run));
-                match (&mut thread.0).await {
+                // A thread cannot be ended, but one that has not begun need not begin.
+                match Task(tokio::task::spawn_blocking(run)).await {
                     Ok(result) => result,
                     Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
                 }
@@ -218,15 +219,6 @@ impl Tool {
 impl fmt::Debug for Tool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Tool").field(&self.model.name).finish()
-    }
-}
-
-/// A thread cannot be ended, but one that has not begun need not begin.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 

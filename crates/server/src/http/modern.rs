@@ -15,19 +15,18 @@ use crate::{
     principal::Principal,
     round::Round,
     route::{Exchange, Route},
-    signal::{Signal, Signals},
+    signal::{Signals, Teller},
     wire,
 };
 use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use interlock_proto::{
     Code, Refusal, RpcCode,
-    era::{self, Era, Meta, Method, Modern},
+    era::{self, Era, Method, Modern},
     frame::{ErrorId, Request},
 };
 use serde_json::value::RawValue;
 use std::{borrow::Cow, sync::Arc};
-use tokio::sync::watch;
 
 /// Serves one request.
 pub(crate) async fn serve(
@@ -42,7 +41,7 @@ pub(crate) async fn serve(
         let status = reply::status(Era::Stateless, Some(refusal.rpc_code()));
         reply::with_status(status, &ErrorId::Known(request.id.clone()), refusal)
     };
-    let name = name(request);
+    let name = name(request, modern);
     check_standard(
         headers,
         modern.version.as_str(),
@@ -90,11 +89,12 @@ pub(crate) async fn serve(
 }
 
 /// What the header `Mcp-Name` mirrors.
-fn name<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
-    let member = match Method::parse(&request.method)? {
-        Method::ToolsCall | Method::PromptsGet => "name",
-        Method::ResourcesRead => "uri",
-        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => "taskId",
+fn name<'a>(request: &Request<'a>, modern: &Modern<'a>) -> Option<Cow<'a, str>> {
+    let about = &modern.about;
+    let raw = match Method::parse(&request.method)? {
+        Method::ToolsCall | Method::PromptsGet => about.name,
+        Method::ResourcesRead => about.uri,
+        Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => about.task,
         Method::Initialize
         | Method::Ping
         | Method::Discover
@@ -110,8 +110,7 @@ fn name<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
         | Method::TasksList
         | Method::SubscriptionsListen => return None,
     };
-    let raw = era::member(request.params?, member)?;
-    serde_json::from_str(raw.get()).ok()
+    era::text(raw?)
 }
 
 pub(crate) fn mismatch(why: String) -> Refusal {
@@ -138,33 +137,33 @@ async fn run(
             level: modern.level,
             round,
         },
-        progress: Meta::read(request.params).progress.map(RawValue::to_owned),
+        progress: modern.progress.map(RawValue::to_owned),
     };
     let exchange = Exchange::new(stream(web), None, Arc::clone(&in_flight));
     let _expected = exchange.stream.expect_reader();
     let route = Route::Own(Arc::clone(&exchange));
-    let (signal, signals) = Signals::channel();
+    let (teller, signals) = Signals::channel();
     let line = Line {
         id: request.id.clone(),
         route: route.clone(),
-        caller: Arc::new(caller),
+        caller,
         signals,
     };
     let done = move |said| answer(&route, said);
     if let Some(mut rest) = launch(&web.inner, start, line, done) {
-        let (web, hurry) = (Arc::clone(web), signal.clone());
+        let (web, hurry) = (Arc::clone(web), teller.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = &mut rest => {}
                 () = web.overdue() => {
-                    hurry.send_modify(|signal| signal.shutdown = true);
+                    hurry.shut_down();
                     rest.await;
                 }
             }
         });
     }
     // From here on, whoever drops this response takes the call back.
-    let gone = Gone(Some(signal));
+    let gone = Gone(Some(teller));
     match first(web, &exchange).await {
         Some(First::Answer(message)) => {
             let status = reply::status(Era::Stateless, exchange.error.get().copied());
@@ -191,7 +190,7 @@ fn answer(route: &Route, said: Option<Said>) {
 }
 
 /// Takes a call back when it is dropped: its client has gone away.
-struct Gone(Option<watch::Sender<Signal>>);
+struct Gone(Option<Teller>);
 
 impl Gone {
     fn never(mut self) {
@@ -201,8 +200,8 @@ impl Gone {
 
 impl Drop for Gone {
     fn drop(&mut self) {
-        if let Some(signal) = &self.0 {
-            signal.send_modify(|signal| signal.cancel = true);
+        if let Some(teller) = &self.0 {
+            teller.cancel();
         }
     }
 }

@@ -4,16 +4,14 @@ use super::Peer;
 use crate::{
     caller::Client,
     route::{Route, lock},
-    server::Inner,
     wire::Transition,
 };
 use interlock_proto::{
-    Version,
     connection::Key,
     era,
     frame::Request,
     machine::Machine,
-    negotiation::{self, Agreement, Negotiation, Offer},
+    negotiation::{self, Negotiation, Offer},
 };
 use std::sync::Arc;
 
@@ -85,15 +83,5 @@ impl Peer {
                 negotiation::Effect::Serve(_) => {}
             }
         }
-    }
-}
-
-/// The version that a stateless request is answered in, and what it may call.
-pub(crate) fn stateless_agreement(inner: &Inner, version: Version) -> Agreement {
-    Agreement {
-        version,
-        server: inner.stateless_capabilities(),
-        client: Default::default(),
-        unsupported: Vec::new(),
     }
 }

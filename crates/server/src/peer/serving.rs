@@ -8,14 +8,13 @@ use crate::{
     methods::{Asked, Plan},
     round::Round,
     route::{Route, lock},
-    signal::{Signal, Signals},
+    signal::{Signals, Teller},
     wire,
 };
 use interlock_proto::{
     Code, Level, Refusal, Version,
     connection::{Key, Lane},
     era::{Meta, Method},
-    negotiation,
     refusal::shortened,
 };
 use serde::Deserialize;
@@ -97,7 +96,10 @@ impl Peer {
                 Way::Session(Arc::clone(self)),
             ),
         };
-        let progress = Meta::read(arrived.request.params).progress;
+        let progress = match &arrived.modern {
+            Some(modern) => modern.progress,
+            None => Meta::read(arrived.request.params).progress,
+        };
         Caller {
             principal: self.principal.clone(),
             version,
@@ -119,26 +121,21 @@ impl Peer {
             // The connection machine has let it through, be it before `initialize`.
             return Ok((method, Version::COUNTER_OFFER));
         }
-        let book = lock(&self.book);
-        let call = negotiation::Input::Call(method);
-        let now = self.inner.clock.now();
-        negotiation::step(&self.inner.negotiation, &book.negotiation, call, now)?;
-        let agreement = book.negotiation.agreement();
-        let version = agreement.map_or(Version::COUNTER_OFFER, |agreement| agreement.version);
+        let version = lock(&self.book).negotiation.allows(method)?;
         Ok((method, version))
     }
 
     /// Runs a call: here and now if it does not have to wait, else as a task.
     fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, route: &Route) {
-        let (signal, signals) = Signals::channel();
+        let (teller, signals) = Signals::channel();
         let line = Line {
             id: key.id.clone(),
             route: route.clone(),
-            caller: Arc::new(caller),
+            caller,
             signals,
         };
         // Before it begins, since it may be taken back from then on.
-        let running = Running { signal, task: None };
+        let running = Running { teller, task: None };
         lock(&self.book).calls.insert(key.clone(), running);
         let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
         let done = move |said| peer.said(key, said, &route);
@@ -156,9 +153,9 @@ impl Peer {
         }
     }
 
-    pub(super) fn signal(&self, key: &Key, change: impl FnOnce(&mut Signal)) {
+    pub(super) fn signal(&self, key: &Key, tell: impl FnOnce(&Teller)) {
         if let Some(call) = lock(&self.book).calls.get(key) {
-            call.signal.send_modify(change);
+            tell(&call.teller);
         }
     }
 

@@ -1,6 +1,6 @@
 //! Standard input and output, and the signals that end a process.
 
-use crate::{driver, server::Inner};
+use crate::{driver, server::Inner, task::as_task};
 use futures_util::future::BoxFuture;
 use std::{future::Future, io, sync::Arc};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub(crate) async fn serve(inner: &Arc<Inner>) -> io::Result<()> {
     until_signalled(|stop| {
         let serving = driver::run(Arc::clone(inner), input(), output(), stop);
-        inner.lifespan.around(serving)
+        inner.lifespan.around(as_task(serving))
     })
     .await
 }

@@ -1,0 +1,167 @@
+//! How a call takes its turn at its instance, and a place among the calls of its tool.
+
+use super::{
+    Purpose, Running,
+    waiting::{Judged, Waiting},
+};
+use crate::{
+    caller::Way,
+    convert::{self, No},
+    instance::{Held, KeepError, Marked},
+    note::{News, Note},
+    peer::Peer,
+};
+use futures_util::FutureExt;
+use interlock_proto::{Code, Refusal, invocation::Outcome};
+use interlock_workflow::Pass;
+use std::{sync::Arc, time::Duration};
+
+/// How often a call tries to write down that it runs, if others write in between.
+const ATTEMPTS: usize = 16;
+
+impl Running {
+    /// First the turn, then the place: whoever waits for its own instance must not keep a place
+    /// from others.
+    pub(super) fn enqueue(&self) -> Waiting {
+        match self.judge() {
+            Judged::InTurn(turn) => turn,
+            Judged::Now(Ok(execution)) => self
+                .place_among_others()
+                .unwrap_or(Waiting::Judged(Some(Ok(execution)))),
+            Judged::Now(no) => Waiting::Judged(Some(no)),
+        }
+    }
+
+    /// Where it waits for a place among the calls of its tool, if there are only so many.
+    pub(super) fn place_among_others(&self) -> Option<Waiting> {
+        let places = Arc::clone(self.places.as_ref()?);
+        let place = places.acquire_owned().map(Result::ok);
+        Some(Waiting::Place(place.boxed()))
+    }
+
+    /// A call that can move its instance waits for its turn; any other runs beside it.
+    pub(super) fn judge(&self) -> Judged {
+        let Some((workflow, instance)) = self.inner().workflow.as_ref().zip(self.instance.as_ref())
+        else {
+            return Judged::Now(Ok(self.execution(None)));
+        };
+        if self.purpose == Purpose::Complete {
+            return Judged::Now(Ok(self.execution(None)));
+        }
+        match workflow.admit(instance.position(), self.kind, &self.name) {
+            Ok(Pass::Bound(binding)) if binding.moves() => {
+                let turn = Arc::clone(instance).turn(workflow.settings().busy);
+                Judged::InTurn(Waiting::Turn(turn.boxed()))
+            }
+            Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
+            Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
+            Err(refused) => Judged::Now(Err(refused.into())),
+        }
+    }
+
+    /// Judges the call again on the state that is found now, and writes down that it runs.
+    pub(super) async fn take_turn(&mut self, mut held: Held) -> Result<Duration, No> {
+        let inner = Arc::clone(&self.shared.inner);
+        let Some(workflow) = &inner.workflow else {
+            return Ok(self.execution(None));
+        };
+        // Whoever wrote in between got on, so this ends unless the store is broken.
+        for _ in 0..ATTEMPTS {
+            let at = held
+                .position(inner.books(workflow))
+                .await
+                .map_err(unsaved)?;
+            let binding = match workflow.admit(at, self.kind, &self.name)? {
+                Pass::Always => return Ok(self.execution(None)),
+                Pass::Bound(binding) if !binding.moves() => {
+                    return Ok(self.execution(binding.deadline()));
+                }
+                Pass::Bound(binding) => binding,
+            };
+            let marked = held.mark(inner.books(workflow), binding).await;
+            match marked.map_err(unsaved)? {
+                Marked::Yes(turn) => {
+                    self.turn = Some(turn);
+                    return Ok(self.execution(binding.deadline()));
+                }
+                Marked::Stale(again) => held = again,
+            }
+        }
+        Err(Refusal::new(Code::InstanceBusy).into())
+    }
+
+    pub(super) fn stop_waiting(&mut self) {
+        self.waiting = Waiting::Nothing;
+        self.held = None;
+    }
+
+    pub(super) async fn leave_queue(&mut self) {
+        self.stop_waiting();
+        let inner = Arc::clone(&self.shared.inner);
+        if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
+            && let Err(error) = turn.release(inner.books(workflow)).await
+        {
+            unsaved(error);
+        }
+    }
+
+    fn execution(&self, deadline: Option<Duration>) -> Duration {
+        deadline
+            .or(self.timeout)
+            .unwrap_or(self.inner().times.execution)
+    }
+
+    pub(super) async fn commit(&mut self, outcome: Outcome) {
+        let inner = Arc::clone(&self.shared.inner);
+        let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
+            return;
+        };
+        let books = inner.books(workflow);
+        match turn.commit(books, convert::outcome(outcome)).await {
+            Ok(Some(moved)) => {
+                self.after = Some(moved.after);
+                if inner.lists_change() {
+                    let kinds = || workflow.lists_differ(moved.before, moved.after);
+                    // Whoever took the call back may not listen to it any more.
+                    let listens = !self.signals.has_heard_cancel();
+                    for kind in kinds().filter(|_| listens) {
+                        let note = Note {
+                            news: News::List(kind.into()),
+                            subscription: None,
+                        };
+                        self.route.insist(|out| note.write(out));
+                    }
+                    if let Some(instance) = &self.instance {
+                        let caller = self.peer().filter(|_| listens);
+                        instance.tell_others(caller, kinds().collect::<Vec<_>>().into_iter());
+                    }
+                }
+            }
+            Ok(None) => tracing::error!(name = self.name, "a call held the turn of another"),
+            Err(error) => {
+                self.reply = None;
+                self.no = Some(unsaved(error));
+            }
+        }
+    }
+
+    fn peer(&self) -> Option<&Arc<Peer>> {
+        match &self.shared.caller.way {
+            Way::Session(peer) => Some(peer),
+            Way::Alone { .. } => None,
+        }
+    }
+}
+
+fn unsaved(error: KeepError) -> No {
+    if matches!(error, KeepError::RunningElsewhere) {
+        return Refusal::new(Code::InstanceBusy).into();
+    }
+    tracing::error!(
+        error = &error as &dyn std::error::Error,
+        "an instance could not be saved"
+    );
+    Refusal::new(Code::InternalError)
+        .because("the step could not be saved")
+        .into()
+}

@@ -1,0 +1,119 @@
+//! What a call waits for: its turn, a place, its handler.
+
+use super::No;
+use crate::{
+    context::Context,
+    failure::Failure,
+    handler::{Prepared, Reply, Work},
+    instance::Held,
+};
+use futures_util::future::BoxFuture;
+use std::{
+    fmt,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    task::{self, Poll, Waker},
+    time::Duration,
+};
+use tokio::sync::OwnedSemaphorePermit;
+
+/// What the call waits for.
+pub(super) enum Waiting {
+    Nothing,
+    /// For nothing: it need not take turns, and this is what became of it.
+    Judged(Option<Result<Duration, No>>),
+    /// For a place among the calls of its tool.
+    Place(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
+    Turn(BoxFuture<'static, Option<Held>>),
+    Handler(Handler),
+}
+
+/// What it waited for.
+pub(super) enum Came {
+    Judgement(Result<Duration, No>),
+    Place(Option<OwnedSemaphorePermit>),
+    Turn(Option<Held>),
+    Finished(Finished),
+}
+
+/// Whether a call may run, as things stand.
+pub(super) enum Judged {
+    /// So it is, and for how long it may run.
+    Now(Result<Duration, No>),
+    /// That shows when its turn has come, for which it waits here.
+    InTurn(Waiting),
+}
+
+/// What a handler returned, or that it panicked.
+pub(super) type Finished = std::thread::Result<Result<Reply, Failure>>;
+
+impl Waiting {
+    /// What it waits for. Dropping the future loses nothing.
+    pub(super) async fn next(&mut self) -> Came {
+        match self {
+            Self::Nothing => std::future::pending().await,
+            Self::Judged(judged) => match judged.take() {
+                Some(judged) => Came::Judgement(judged),
+                None => std::future::pending().await,
+            },
+            Self::Place(place) => Came::Place(place.await),
+            Self::Turn(turn) => Came::Turn(turn.await),
+            Self::Handler(handler) => Came::Finished(poll_fn(|task| handler.poll(task)).await),
+        }
+    }
+
+    /// What it waits for, if that is there, or is a handler that need not wait. Nobody is woken
+    /// later: whoever gets nothing has to ask again, with [`next`](Self::next).
+    pub(super) fn ready(&mut self) -> Option<Came> {
+        match self {
+            Self::Judged(judged) => judged.take().map(Came::Judgement),
+            Self::Handler(handler) => {
+                match handler.poll(&mut task::Context::from_waker(Waker::noop())) {
+                    Poll::Ready(finished) => Some(Came::Finished(finished)),
+                    Poll::Pending => None,
+                }
+            }
+            Self::Nothing | Self::Place(_) | Self::Turn(_) => None,
+        }
+    }
+}
+
+/// A handler, in a box that panics do not leave.
+pub(super) struct Handler {
+    /// Until it is started.
+    prepared: Option<(Prepared, Context)>,
+    work: Option<Work>,
+}
+
+impl Handler {
+    pub(super) const fn new(prepared: Prepared, context: Context) -> Self {
+        Self {
+            prepared: Some((prepared, context)),
+            work: None,
+        }
+    }
+
+    fn poll(&mut self, task: &mut task::Context<'_>) -> Poll<Finished> {
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            if let Some((prepared, context)) = self.prepared.take() {
+                self.work = Some(prepared(context));
+            }
+            match &mut self.work {
+                Some(work) => work.as_mut().poll(task),
+                // It panicked before it began to work.
+                None => Poll::Pending,
+            }
+        }));
+        match polled {
+            Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(payload) => Poll::Ready(Err(payload)),
+        }
+    }
+}
+
+impl fmt::Debug for Handler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Handler")
+    }
+}
