@@ -7,6 +7,7 @@
     reason = "what a task prints is what it is run for"
 )]
 
+mod bench;
 mod clients;
 mod conformance;
 mod examples;
@@ -60,11 +61,8 @@ fn run(arguments: &[String]) -> Result<ExitCode> {
             fuzz::run(&Workspace::load()?, &options)?;
             Ok(ExitCode::SUCCESS)
         }
-        Some((task, [])) if task == "bench" => {
-            let workspace = Workspace::load()?;
-            for package in ["interlock-proto", "interlock-workflow"] {
-                process::run(process::cargo(&workspace).args(["bench", "-p", package]))?;
-            }
+        Some((task, rest)) if task == "bench" => {
+            bench::run(&Workspace::load()?, &bench::Options::parse(rest))?;
             Ok(ExitCode::SUCCESS)
         }
         Some((task, [])) if task == "help" || task == "--help" => {
@@ -105,7 +103,8 @@ cargo xtask plant [NAME…]                  plant each known bug, or those name
 cargo xtask mutants [--file F…] [--jobs N] [--list]
                                            change the machines bit by bit and see it noticed
 cargo xtask fuzz [TARGET…] [--seconds N]   feed hostile bytes to all readers, or those named
-cargo xtask bench                          measure frames, connections and the gate
+cargo xtask bench [NAME…] [OPTION…]        measure the wire beside others, and single functions;
+                                           `cargo xtask bench --help` tells the options
 cargo xtask help                           show this
 
 ";

@@ -53,6 +53,16 @@ impl Npm {
         command
     }
 
+    /// Puts a script from elsewhere beside the packages, where it finds them. Node and its place
+    /// are what it is run with.
+    pub(crate) fn placed(&self, script: &Path) -> Result<(PathBuf, PathBuf)> {
+        let name = script.file_name().context("a script has a name")?;
+        let place = self.folder.join("placed").join(name);
+        fs::create_dir_all(self.folder.join("placed"))?;
+        fs::copy(script, &place).with_context(|| script.display().to_string())?;
+        Ok((self.node.clone(), place))
+    }
+
     fn install(&self, sources: &Path) -> Result<()> {
         let mut stamp = String::new();
         for file in MANIFESTS {
@@ -64,7 +74,7 @@ impl Npm {
         if fs::read_to_string(&stamp_file).is_ok_and(|found| found == stamp) {
             return copy_scripts(sources, &self.folder);
         }
-        println!("  installing {SOURCES}/package.json");
+        eprintln!("  installing {SOURCES}/package.json");
         renew(&self.folder)?;
         fs::create_dir_all(self.folder.join("home"))?;
         for file in MANIFESTS {
@@ -87,7 +97,7 @@ fn node(tools: &Path) -> Result<PathBuf> {
     let file = format!("node{}", std::env::consts::EXE_SUFFIX);
     let ours = folder.join("node_modules/node/bin").join(file);
     if !is_new_enough(&ours) {
-        println!("  installing Node {NODE}");
+        eprintln!("  installing Node {NODE}");
         renew(&folder)?;
         // The package fetches the program for this machine by a script, which newer npms ask about.
         let manifest = r#"{"private": true, "allowScripts": {"node": true}}"#;

@@ -24,27 +24,10 @@ const WIRE: &str = "tests/python/wire.py";
 const LIMIT: Duration = Duration::from_secs(600);
 
 pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
-    let version = match process::output(Command::new("python3").arg("--version")) {
-        Ok(version) => version,
-        Err(error) => return Ok(Ran::Skipped(format!("no python3: {error:#}"))),
+    let client = match Client::installed(workspace) {
+        Ok(client) => client,
+        Err(error) => return Ok(Ran::Skipped(format!("{error:#}"))),
     };
-    let requirements =
-        fs::read_to_string(workspace.root.join(REQUIREMENTS)).context(REQUIREMENTS)?;
-    let client = Client {
-        folder: workspace
-            .target
-            .join("tools")
-            .join(folder_name(&requirements)),
-    };
-    let stamp = format!("{version}{requirements}");
-    if !client.is_intact(&stamp) {
-        println!("  installing {REQUIREMENTS}");
-        if let Err(error) = client.install(&workspace.root.join(REQUIREMENTS)) {
-            let why = format!("cannot install {REQUIREMENTS}: {error:#}");
-            return Ok(Ran::Skipped(why));
-        }
-        fs::write(client.stamp(), &stamp).context("writing the stamp of the installation")?;
-    }
     examples::build(workspace)?;
     process::run_within(
         client
@@ -70,11 +53,33 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
 }
 
 /// An installed client: a virtual environment, or a folder of libraries where there can be none.
-struct Client {
+pub(crate) struct Client {
     folder: PathBuf,
 }
 
 impl Client {
+    /// Installs what is not there yet.
+    pub(crate) fn installed(workspace: &Workspace) -> Result<Self> {
+        let version = process::output(Command::new("python3").arg("--version"));
+        let version = version.context("no python3")?;
+        let requirements =
+            fs::read_to_string(workspace.root.join(REQUIREMENTS)).context(REQUIREMENTS)?;
+        let client = Self {
+            folder: workspace
+                .target
+                .join("tools")
+                .join(folder_name(&requirements)),
+        };
+        let stamp = format!("{version}{requirements}");
+        if !client.is_intact(&stamp) {
+            eprintln!("  installing {REQUIREMENTS}");
+            let installed = client.install(&workspace.root.join(REQUIREMENTS));
+            installed.with_context(|| format!("cannot install {REQUIREMENTS}"))?;
+            fs::write(client.stamp(), &stamp).context("writing the stamp of the installation")?;
+        }
+        Ok(client)
+    }
+
     fn stamp(&self) -> PathBuf {
         self.folder.join("installed")
     }
@@ -93,7 +98,7 @@ impl Client {
     }
 
     /// The interpreter that finds the client's libraries.
-    fn python(&self) -> Command {
+    pub(crate) fn python(&self) -> Command {
         let mut command;
         if self.libraries().exists() {
             command = Command::new("python3");

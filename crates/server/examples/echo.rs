@@ -1,4 +1,4 @@
-//! Echo: twenty-one harmless tools and, if wanted, four dangerous ones.
+//! Echo: twenty-one harmless tools, or as many as wanted, and four dangerous ones on request.
 //!
 //! It shows typed, raw and blocking tools, deadlines, and that a handler which panics, hangs or
 //! blocks costs its own call and nothing else.
@@ -25,10 +25,11 @@ use std::{
 use tokio::net::TcpListener;
 
 const USAGE: &str = "\
-usage: echo [--stdio | --http ADDRESS] [--hazards] [--tool-timeout DURATION]
+usage: echo [--stdio | --http ADDRESS] [--tools NUMBER] [--hazards] [--tool-timeout DURATION]
 
   --stdio                  serve standard input and output (the default)
   --http ADDRESS           serve HTTP there, at the path /mcp; port 0 is any free one
+  --tools NUMBER           have so many harmless tools, at least one (21)
   --hazards                add the tools panic, hang, block and slow
   --tool-timeout DURATION  how long a call may run: 500ms, 2s, 1m
   --help                   show this
@@ -65,7 +66,7 @@ fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
 
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     let mut builder = Server::builder("echo", env!("CARGO_PKG_VERSION")).tool(echo());
-    for tool in others() {
+    for tool in others().take(settings.tools - 1) {
         builder = builder.tool(tool);
     }
     if settings.hazards {
@@ -103,7 +104,8 @@ fn echo() -> Tool {
         .description("Says it again")
 }
 
-/// Tools that do nothing but take part in the list, each with arguments of its own.
+/// Tools without end that do nothing but take part in the list. The first twenty differ in their
+/// arguments; then these come again.
 fn others() -> impl Iterator<Item = Tool> {
     let rows = [
         ("a name", json!({ "type": "string" })),
@@ -167,6 +169,7 @@ fn others() -> impl Iterator<Item = Tool> {
         ),
     ];
     rows.into_iter()
+        .cycle()
         .zip(1..)
         .map(|((what, schema), number)| taking(number, what, schema))
 }
@@ -226,6 +229,7 @@ enum Wanted {
 
 struct Settings {
     way: Way,
+    tools: usize,
     hazards: bool,
     tool_timeout: Option<Duration>,
 }
@@ -237,7 +241,7 @@ enum Way {
 
 /// Reads the command line.
 fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
-    let (mut way, mut hazards, mut tool_timeout) = (None, false, None);
+    let (mut way, mut tools, mut hazards, mut tool_timeout) = (None, 21, false, None);
     let mut arguments = arguments.map(|argument| {
         let text = argument.into_string();
         text.map_err(|text| format!("{} is not UTF-8", text.display()))
@@ -251,6 +255,10 @@ fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
             "--help" | "-h" => return Ok(Wanted::Help),
             "--stdio" => Some(Way::Stdio),
             "--http" => Some(Way::Http(value()?)),
+            "--tools" => {
+                tools = at_least_one(&value()?)?;
+                None
+            }
             "--hazards" => {
                 hazards = true;
                 None
@@ -269,9 +277,15 @@ fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
     }
     Ok(Wanted::Server(Settings {
         way: way.unwrap_or(Way::Stdio),
+        tools,
         hazards,
         tool_timeout,
     }))
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| *number > 0);
+    number.ok_or_else(|| format!("`{text}` is not a number of tools"))
 }
 
 /// A whole number and its unit, as in `500ms`, `2s` or `1m`.

@@ -56,6 +56,12 @@ const TABLE: &[Row] = &[
         outside: Outside::AnyBut(&["anyhow", "axum", "clap", "miette"]),
     },
     Row {
+        name: "interlock-benches",
+        // It meets our servers as programs only, like any other client.
+        ours: &[],
+        outside: Outside::AnyBut(&["axum", "clap", "miette"]),
+    },
+    Row {
         name: "xtask",
         // Its tests replay what fuzzing found in these.
         ours: &["interlock-proto", "interlock-workflow"],

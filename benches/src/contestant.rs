@@ -1,0 +1,173 @@
+//! The servers that are compared, and how each is started.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Where the programs lie.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Programs {
+    pub(crate) ours: PathBuf,
+    pub(crate) limit: PathBuf,
+    pub(crate) rmcp: PathBuf,
+    /// Servers in other languages, each with its interpreter and script.
+    pub(crate) peers: Vec<Peer>,
+}
+
+/// A server in another language.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Peer {
+    pub(crate) name: String,
+    pub(crate) interpreter: PathBuf,
+    pub(crate) script: PathBuf,
+}
+
+/// How requests reach a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    Stdio,
+    /// HTTP in a session, as in 2025-11-25.
+    Session,
+    /// HTTP without one, as in 2026-07-28.
+    Stateless,
+}
+
+/// One server of a comparison.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Contestant {
+    Ours,
+    Limit,
+    /// rmcp at its fastest: its tools by hand, over stdio by its non-blocking pipes.
+    Rmcp,
+    /// rmcp with its blocking stdio.
+    RmcpBlocking,
+    /// rmcp with its macros.
+    RmcpMacros,
+    Peer(Peer),
+}
+
+impl Contestant {
+    /// Its name in a table.
+    pub(crate) fn name(&self, way: Way) -> String {
+        let (pipes, http) = match self {
+            Self::Ours => ("interlock", "interlock"),
+            Self::Limit => ("limit", "limit"),
+            Self::Rmcp => ("rmcp `stdio_pipes`", "rmcp"),
+            Self::RmcpBlocking => ("rmcp `stdio`", "rmcp"),
+            Self::RmcpMacros => ("rmcp macros, `stdio_pipes`", "rmcp macros"),
+            Self::Peer(peer) => (peer.name.as_str(), peer.name.as_str()),
+        };
+        match way {
+            Way::Stdio => pipes.to_owned(),
+            Way::Session | Way::Stateless => http.to_owned(),
+        }
+    }
+
+    /// The command that starts it with this many tools; `address` is where it listens, if it does.
+    pub(crate) fn command(
+        &self,
+        programs: &Programs,
+        way: Way,
+        address: Option<SocketAddr>,
+        tools: usize,
+    ) -> Command {
+        let program = match self {
+            Self::Ours => &programs.ours,
+            Self::Limit => &programs.limit,
+            Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros => &programs.rmcp,
+            Self::Peer(peer) => &peer.interpreter,
+        };
+        let mut command = Command::new(program);
+        command.args(self.arguments(way, address));
+        command.args(["--tools", &tools.to_string()]);
+        command
+    }
+
+    fn arguments(&self, way: Way, address: Option<SocketAddr>) -> Vec<OsString> {
+        let mut words: Vec<OsString> = match self {
+            Self::Peer(peer) => vec![peer.script.clone().into()],
+            Self::Ours | Self::Limit | Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros => {
+                Vec::new()
+            }
+        };
+        match (way, address) {
+            (Way::Stdio, _) | (Way::Session | Way::Stateless, None) => {
+                words.push(self.stdio_flag().into());
+            }
+            (Way::Session | Way::Stateless, Some(address)) => {
+                words.extend(["--http".into(), address.to_string().into()]);
+            }
+        }
+        if way == Way::Stateless && self.is_told_of_sessions() {
+            words.push("--stateless".into());
+        }
+        if *self == Self::RmcpMacros {
+            words.push("--macros".into());
+        }
+        words
+    }
+
+    fn stdio_flag(&self) -> &'static str {
+        match self {
+            Self::Rmcp | Self::RmcpMacros => "--pipes",
+            Self::Ours | Self::Limit | Self::RmcpBlocking | Self::Peer(_) => "--stdio",
+        }
+    }
+
+    /// Whether it must be told that there will be no sessions.
+    fn is_told_of_sessions(&self) -> bool {
+        match self {
+            Self::Ours | Self::Limit => false,
+            Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros | Self::Peer(_) => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(contestant: &Contestant, way: Way) -> String {
+        let programs = Programs {
+            ours: "echo".into(),
+            limit: "limit".into(),
+            rmcp: "rmcp_echo".into(),
+            peers: Vec::new(),
+        };
+        let address = (way != Way::Stdio).then(|| ([127, 0, 0, 1], 8000).into());
+        let command = contestant.command(&programs, way, address, 21);
+        let words = command.get_args().map(|word| word.to_string_lossy());
+        let mut line = vec![command.get_program().to_string_lossy()];
+        line.extend(words);
+        line.join(" ")
+    }
+
+    #[test]
+    fn each_is_started_as_it_wants() {
+        use Contestant::{Limit, Ours, Rmcp, RmcpBlocking, RmcpMacros};
+        assert_eq!(line(&Ours, Way::Stdio), "echo --stdio --tools 21");
+        assert_eq!(
+            line(&Limit, Way::Stateless),
+            "limit --http 127.0.0.1:8000 --tools 21"
+        );
+        assert_eq!(line(&Rmcp, Way::Stdio), "rmcp_echo --pipes --tools 21");
+        assert_eq!(
+            line(&RmcpBlocking, Way::Stdio),
+            "rmcp_echo --stdio --tools 21"
+        );
+        assert_eq!(
+            line(&RmcpMacros, Way::Stateless),
+            "rmcp_echo --http 127.0.0.1:8000 --stateless --macros --tools 21"
+        );
+        let peer = Contestant::Peer(Peer {
+            name: "Python".to_owned(),
+            interpreter: "python3".into(),
+            script: "echo.py".into(),
+        });
+        assert_eq!(
+            line(&peer, Way::Session),
+            "python3 echo.py --http 127.0.0.1:8000 --tools 21"
+        );
+    }
+}
