@@ -35,8 +35,8 @@ struct Seats {
 struct Taken {
     /// Nobody yet, if the seat is only reserved.
     listener: Option<Listener>,
-    /// Who pays for it, and how much.
-    counted: Option<(Owner, Load)>,
+    /// Who pays for it, and how much. Clients of the handshake era do not, and they are many.
+    counted: Option<Box<(Owner, Load)>>,
 }
 
 /// What requests that stay open take up.
@@ -150,7 +150,8 @@ impl Seats {
 
     fn leave(&mut self, number: u64) -> Option<Taken> {
         let left = self.taken.remove(&number);
-        if let Some((owner, load)) = left.as_ref().and_then(|left| left.counted.as_ref()) {
+        let counted = left.as_ref().and_then(|left| left.counted.as_deref());
+        if let Some((owner, load)) = counted {
             self.all.remove(*load);
             if let Some(own) = self.by_owner.get_mut(owner) {
                 own.remove(*load);
@@ -204,7 +205,7 @@ impl Audience {
         seats.by_owner.entry(owner.clone()).or_default().add(load);
         let number = seats.take(Taken {
             listener: None,
-            counted: Some((owner, load)),
+            counted: Some(Box::new((owner, load))),
         });
         Ok(self.seat(number))
     }

@@ -79,13 +79,14 @@ struct Book {
     ledger: Ledger,
     negotiation: negotiation::State,
     /// The `initialize` that is being negotiated, and where it is answered.
-    initialize: Option<(Key, Route)>,
+    initialize: Option<Box<(Key, Route)>>,
     client: Arc<Client>,
     calls: HashMap<Key, Running, RandomState>,
-    asks: HashMap<AskId, oneshot::Sender<Result<Value, AskError>>>,
-    listens: HashMap<Key, (Route, Seat)>,
+    asks: BTreeMap<AskId, oneshot::Sender<Result<Value, AskError>>>,
+    listens: BTreeMap<Key, (Route, Seat)>,
     subscriptions: BTreeMap<Arc<str>, subscription::State>,
-    data: JsonObject,
+    /// What handlers let it remember, if they do.
+    data: Option<Box<JsonObject>>,
     next_call: u64,
     next_ask: u64,
     /// Once closed: until when what is left may be written.
@@ -153,10 +154,10 @@ impl Peer {
                 initialize: None,
                 client: Arc::default(),
                 calls: HashMap::default(),
-                asks: HashMap::new(),
-                listens: HashMap::new(),
+                asks: BTreeMap::new(),
+                listens: BTreeMap::new(),
                 subscriptions: BTreeMap::new(),
-                data: JsonObject::new(),
+                data: None,
                 next_call: 0,
                 next_ask: 0,
                 close_by: now,
@@ -350,7 +351,7 @@ impl Peer {
     /// No new work is taken; what is in flight may end.
     pub(crate) fn drain(self: &Arc<Self>) {
         self.tell(Input::Drain);
-        let listens: Vec<_> = lock(&self.book).listens.drain().collect();
+        let listens = std::mem::take(&mut lock(&self.book).listens);
         for (key, (route, seat)) in listens {
             drop(seat);
             route.say(|out| wire::unsubscribed(out, &key.id, "the server ends"));
@@ -374,6 +375,13 @@ impl Peer {
         if was_early && self.is_closed() {
             tracing::warn!("no client said `initialize` in time");
         }
+    }
+
+    /// Nothing happens for now: what was needed for more is given back.
+    pub(crate) fn rest(&self) {
+        let mut book = lock(&self.book);
+        book.calls.shrink_to_fit();
+        book.ledger.shrink();
     }
 
     /// Ends every call that is still running, without waiting for it.
@@ -549,7 +557,7 @@ impl Peer {
 
     /// What the session remembers under this name.
     pub(crate) fn get(&self, name: &str) -> Option<Value> {
-        lock(&self.book).data.get(name).cloned()
+        lock(&self.book).data.as_ref()?.get(name).cloned()
     }
 
     /// From now on this is done whenever the session is to remember something.
@@ -568,14 +576,15 @@ impl Peer {
 
     fn remember(&self, name: &str, value: Value) -> Result<(), Failure> {
         let mut book = lock(&self.book);
-        let before = book.data.insert(name.to_owned(), value);
-        let size = serde_json::to_string(&book.data).map_or(usize::MAX, |text| text.len());
+        let data = book.data.get_or_insert_default();
+        let before = data.insert(name.to_owned(), value);
+        let size = serde_json::to_string(data).map_or(usize::MAX, |text| text.len());
         if size <= MOST_DATA {
             return Ok(());
         }
         match before {
-            Some(before) => book.data.insert(name.to_owned(), before),
-            None => book.data.shift_remove(name),
+            Some(before) => data.insert(name.to_owned(), before),
+            None => data.shift_remove(name),
         };
         Err(Failure::new(format!(
             "a session may remember {MOST_DATA} bytes at most"

@@ -4,23 +4,15 @@
 //! is answered to a member of a batch is gathered until the batch is complete.
 
 use crate::{
-    clock::Clock,
-    http::{
-        endpoint::InFlight,
-        sessions::Visit,
-        stream::{Retention, Stream},
-    },
+    http::{exchange::Exchange, feed::Feed},
     note::Note,
     outbox::Outbox,
 };
-use interlock_proto::{RpcCode, Time, batch::Answers};
+use interlock_proto::{RpcCode, batch::Answers};
 use std::{
     collections::BTreeSet,
-    fmt, mem,
-    sync::{
-        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 use tokio::sync::Notify;
 
@@ -35,98 +27,6 @@ pub(crate) enum Route {
     Own(Arc<Exchange>),
     /// To the same place as its batch; the answer waits for the others.
     Batch(Arc<Gathering>),
-}
-
-/// The answer to one HTTP request, as a message or as a stream of them.
-#[derive(Debug)]
-pub(crate) struct Exchange {
-    pub(crate) stream: Arc<Stream>,
-    /// With which error the request was answered, if it was: some have an HTTP status.
-    pub(crate) error: OnceLock<RpcCode>,
-    /// The client is to be sent away, and to come back for the rest.
-    hung_up: Notify,
-    /// The session is in use while the exchange lasts.
-    _visit: Option<Visit>,
-    /// The request is counted while the exchange lasts.
-    _in_flight: Arc<InFlight>,
-}
-
-impl Exchange {
-    pub(crate) fn new(
-        stream: Arc<Stream>,
-        visit: Option<Visit>,
-        in_flight: Arc<InFlight>,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            stream,
-            error: OnceLock::new(),
-            hung_up: Notify::new(),
-            _visit: visit,
-            _in_flight: in_flight,
-        })
-    }
-
-    /// Completes when the client is to be sent away.
-    pub(crate) async fn hung_up(&self) {
-        self.hung_up.notified().await;
-    }
-}
-
-/// A stream that stays open, and when something was last said on it.
-pub(crate) struct Feed {
-    pub(crate) stream: Arc<Stream>,
-    clock: Arc<dyn Clock>,
-    last: AtomicU64,
-}
-
-impl Feed {
-    pub(crate) fn new(stream: Arc<Stream>, clock: Arc<dyn Clock>) -> Arc<Self> {
-        let last = AtomicU64::new(clock.now().0);
-        Arc::new(Self {
-            stream,
-            clock,
-            last,
-        })
-    }
-
-    fn say(&self, message: Vec<u8>) {
-        self.touch();
-        self.stream.say(message);
-    }
-
-    fn insist(&self, message: Vec<u8>) {
-        self.touch();
-        self.stream.insist(message);
-    }
-
-    fn answer(&self, message: Vec<u8>) {
-        match self.stream.retention() {
-            // Requests have streams of their own. This answers what nobody asked, so nobody waits.
-            Retention::Replayable => self.say(message),
-            Retention::Once => self.insist(message),
-        }
-    }
-
-    fn note(&self, note: Note) {
-        self.touch();
-        self.stream.note(note);
-    }
-
-    /// Something happened on it.
-    pub(crate) fn touch(&self) {
-        self.last.store(self.clock.now().0, Ordering::Relaxed);
-    }
-
-    /// When something last happened on it.
-    pub(crate) fn last(&self) -> Time {
-        Time(self.last.load(Ordering::Relaxed))
-    }
-}
-
-impl fmt::Debug for Feed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Feed").field(&self.stream).finish()
-    }
 }
 
 /// What an answer is besides its bytes.
@@ -144,13 +44,18 @@ impl Route {
         match self {
             Self::Shared(outlet) => outlet.append(write),
             Self::Feed(feed) => feed.answer(line(write)),
-            Self::Own(exchange) => {
-                if let Tone::Error(code) = tone {
-                    let _ = exchange.error.set(code);
-                }
-                exchange.stream.answer(line(write));
-            }
+            Self::Own(exchange) => exchange.answer(tone, line(write)),
             Self::Batch(gathering) => gathering.answered(&line(write)),
+        }
+    }
+
+    /// As [`answer`](Self::answer), with a line that is written already.
+    pub(crate) fn answer_with(&self, tone: Tone, written: Vec<u8>) {
+        match self {
+            Self::Own(exchange) => exchange.answer(tone, without_end(written)),
+            Self::Shared(_) | Self::Feed(_) | Self::Batch(_) => {
+                self.answer(tone, |out| out.extend(written));
+            }
         }
     }
 
@@ -159,7 +64,7 @@ impl Route {
         match self {
             Self::Shared(outlet) => outlet.wake(),
             Self::Feed(_) => {}
-            Self::Own(exchange) => exchange.stream.end(),
+            Self::Own(exchange) => exchange.end(),
             Self::Batch(gathering) => gathering.suppressed(),
         }
     }
@@ -177,9 +82,7 @@ impl Route {
         match self {
             Self::Shared(outlet) => outlet.append(write),
             Self::Feed(feed) => feed.say(line(write)),
-            Self::Own(exchange) => {
-                exchange.stream.say(line(write));
-            }
+            Self::Own(exchange) => exchange.say(line(write)),
             Self::Batch(gathering) => gathering.to.say(write),
         }
     }
@@ -189,9 +92,7 @@ impl Route {
         match self {
             Self::Shared(outlet) => outlet.append(write),
             Self::Feed(feed) => feed.insist(line(write)),
-            Self::Own(exchange) => {
-                exchange.stream.insist(line(write));
-            }
+            Self::Own(exchange) => exchange.insist(line(write)),
             Self::Batch(gathering) => gathering.to.insist(write),
         }
     }
@@ -201,7 +102,7 @@ impl Route {
         match self {
             Self::Shared(outlet) => outlet.note(note),
             Self::Feed(feed) => feed.note(note),
-            Self::Own(exchange) => exchange.stream.note(note),
+            Self::Own(exchange) => exchange.note(note),
             Self::Batch(gathering) => gathering.to.note(note),
         }
     }
@@ -212,8 +113,8 @@ impl Route {
             Self::Shared(outlet) => {
                 lock(&outlet.inside).notes.remove(note);
             }
-            Self::Feed(feed) => feed.stream.take_back(note),
-            Self::Own(exchange) => exchange.stream.take_back(note),
+            Self::Feed(feed) => feed.take_back(note),
+            Self::Own(exchange) => exchange.take_back(note),
             Self::Batch(gathering) => gathering.to.take_back(note),
         }
     }
@@ -221,10 +122,7 @@ impl Route {
     /// Sends the client away for a while, where it can come back for the rest.
     pub(crate) fn hang_up(&self) {
         match self {
-            Self::Own(exchange) => {
-                exchange.hung_up.notify_one();
-                exchange.stream.disconnect();
-            }
+            Self::Own(exchange) => exchange.hang_up(),
             Self::Shared(_) | Self::Feed(_) | Self::Batch(_) => {}
         }
     }
@@ -237,18 +135,22 @@ impl Route {
         };
         match direct {
             Self::Shared(outlet) => outlet.room().await,
-            Self::Feed(feed) => feed.stream.room().await,
-            Self::Own(exchange) => exchange.stream.room().await,
+            Self::Feed(feed) => feed.room().await,
+            Self::Own(exchange) => exchange.room().await,
             // There are no batches of batches.
             Self::Batch(_) => {}
         }
     }
 }
 
-/// Over HTTP a message needs no line's end.
 fn line(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut line = Vec::new();
     write(&mut line);
+    without_end(line)
+}
+
+/// Over HTTP a message needs no line's end.
+fn without_end(mut line: Vec<u8>) -> Vec<u8> {
     while line.last().is_some_and(u8::is_ascii_whitespace) {
         line.pop();
     }

@@ -65,6 +65,11 @@ impl Ledger {
         }
     }
 
+    /// Gives back memory that was needed when more was in flight.
+    pub fn shrink(&mut self) {
+        self.pending.shrink();
+    }
+
     /// How many requests of the client's are in flight.
     #[must_use]
     pub const fn pending(&self) -> usize {

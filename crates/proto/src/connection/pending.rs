@@ -38,6 +38,10 @@ impl Pending {
         self.len
     }
 
+    pub(super) fn shrink(&mut self) {
+        self.by_id.shrink_to_fit();
+    }
+
     pub(super) const fn is_empty(&self) -> bool {
         self.len == 0
     }

@@ -30,17 +30,6 @@ pub(crate) enum Retention {
     Once,
 }
 
-/// What a stream began with.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum First {
-    /// The answer, and nothing before it.
-    Answer(Bytes),
-    /// Something was said before the answer, so the answer needs a stream.
-    Spoke,
-    /// It ended without a word.
-    Ended,
-}
-
 #[derive(Debug)]
 pub(crate) struct Backlog {
     /// What was said and is kept, oldest first. The answer is not among it.
@@ -226,17 +215,6 @@ impl Backlog {
     pub(crate) fn has_room(&self, rules: &StreamRules) -> bool {
         self.said.len() - self.sent <= rules.keep_events / 2
             && self.unsent_bytes <= rules.keep_bytes / 2
-    }
-
-    pub(crate) fn first_message(&self) -> Option<First> {
-        if self.next > 1 {
-            return Some(First::Spoke);
-        }
-        match &self.end {
-            End::Open => None,
-            End::Answer { message, .. } => Some(First::Answer(message.clone())),
-            End::NoAnswer => Some(First::Ended),
-        }
     }
 
     /// The number of the last message that was sent; 0 if none was.

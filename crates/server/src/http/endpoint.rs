@@ -6,28 +6,26 @@
 
 use super::{
     event::parse_event_id,
-    headers::{Accepts, is_json},
+    exchange::{Asked, Exchange, First},
+    headers::{Accepts, LAST_EVENT, SESSION, VERSION, is_json},
     intake::{Intake, Unread, Whole},
     modern,
     options::HttpOptions,
     origin::Doors,
-    reply::{self, Refused},
+    reply::{self, Refused, Response},
     sessions::{Client, Sessions, Visit},
-    stream::{BodyOptions, First},
+    stream::BodyOptions,
 };
 use crate::{
     auth::Authenticator,
     principal::Principal,
-    rates::RateKeeper,
-    route::{Exchange, Route},
+    rates::{RateKeeper, Rates},
+    route::Route,
     server::Inner,
 };
-use axum::{
-    body::Body,
-    extract::{Request, State},
-    response::Response,
-};
-use http::{HeaderMap, Method, StatusCode, header, request::Parts};
+use futures_util::FutureExt;
+use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
+use hyper::body::Body;
 use interlock_proto::{
     Code, Refusal, Version,
     batch::{self, Incoming},
@@ -37,6 +35,7 @@ use interlock_proto::{
 };
 use std::{
     io,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -51,7 +50,8 @@ pub(crate) struct Web {
     pub(crate) sessions: Arc<Sessions>,
     doors: Doors,
     authenticator: Option<Arc<dyn Authenticator>>,
-    rates: RateKeeper,
+    /// None: everybody may come as often as they like.
+    rates: Option<RateKeeper>,
     in_flight: Arc<AtomicUsize>,
     most_in_flight: usize,
     intake: Intake,
@@ -67,14 +67,19 @@ pub(crate) struct Web {
 #[derive(Debug)]
 pub(crate) struct InFlight(Arc<AtomicUsize>);
 
+impl InFlight {
+    /// Counts one more, and says how many there were before.
+    pub(crate) fn count(all: &Arc<AtomicUsize>) -> (Self, usize) {
+        let before = all.fetch_add(1, Ordering::Relaxed);
+        (Self(Arc::clone(all)), before)
+    }
+}
+
 impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
-
-pub(crate) const SESSION: &str = "mcp-session-id";
-pub(crate) const VERSION: &str = "mcp-protocol-version";
 
 impl Web {
     /// # Errors
@@ -88,7 +93,8 @@ impl Web {
             sessions: Sessions::new(inner, options),
             doors: options.hosts.doors().map_err(wrong)?,
             authenticator: options.authenticator.clone(),
-            rates: RateKeeper::new(options.rates, inner.clock.now()),
+            rates: (options.rates != Rates::default())
+                .then(|| RateKeeper::new(options.rates, inner.clock.now())),
             in_flight: Arc::default(),
             most_in_flight: options.in_flight,
             intake: Intake::new(inner.limits.bytes, options.body_memory),
@@ -112,10 +118,17 @@ impl Web {
                 .await
                 .map_err(|denied| reply::denied(&denied))?,
         };
-        self.rates
-            .check(&principal, self.inner.clock.now())
-            .map_err(|exceeded| reply::exceeded(&exceeded))?;
+        if let Some(rates) = &self.rates {
+            rates
+                .check(&principal, self.inner.clock.now())
+                .map_err(|exceeded| reply::exceeded(&exceeded))?;
+        }
         Ok(principal)
+    }
+
+    /// Whether anybody wants to know where a request comes from.
+    pub(crate) const fn asks_who(&self) -> bool {
+        self.authenticator.is_some()
     }
 
     /// Completes when the server ends and waits no longer.
@@ -140,20 +153,33 @@ impl Web {
 
     /// Counts a request that may do work.
     pub(crate) fn enter(&self) -> Result<Arc<InFlight>, Refused> {
-        let before = self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let entered = InFlight(Arc::clone(&self.in_flight));
+        let (entered, before) = InFlight::count(&self.in_flight);
         if before >= self.most_in_flight {
             return Err(reply::refused(&Refusal::new(Code::BackpressureActive)));
         }
         Ok(Arc::new(entered))
     }
 
-    /// Reads the whole body, within bounds of size and time.
-    pub(crate) async fn read(&self, body: Body) -> Result<Whole<'_>, Refused> {
+    /// What the work leads to, unless it takes too long.
+    async fn within<T>(&self, time: Duration, work: impl Future<Output = T>) -> Option<T> {
         let clock = &*self.inner.clock;
-        let read = tokio::select! {
-            read = self.intake.read(body) => Some(read),
-            () = clock.sleep_until(clock.now() + self.body_timeout) => None,
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = clock.sleep_until(clock.now() + time) => None,
+        }
+    }
+
+    /// Reads the whole body, within bounds of size and time.
+    pub(crate) async fn read<B>(&self, body: B) -> Result<Whole<'_>, Refused>
+    where
+        B: Body<Data: AsRef<[u8]>> + Unpin,
+    {
+        // Mostly it has come with the headers: then there is nothing to wait for.
+        let mut reading = pin!(self.intake.read(body));
+        let read = match reading.as_mut().now_or_never() {
+            Some(read) => Some(read),
+            None => self.within(self.body_timeout, reading).await,
         };
         match read {
             Some(Ok(whole)) => Ok(whole),
@@ -178,13 +204,16 @@ impl Web {
 }
 
 /// Whatever comes to the endpoint.
-pub(crate) async fn any(State(web): State<Arc<Web>>, request: Request) -> Response {
+pub(crate) async fn any<B>(web: &Arc<Web>, request: Request<B>) -> Response
+where
+    B: Body<Data: AsRef<[u8]>> + Unpin,
+{
     let (parts, body) = request.into_parts();
     let answered = match parts.method {
-        Method::POST => take(&web, &parts, body).await,
-        Method::GET => listen(&web, &parts).await,
-        Method::DELETE => end(&web, &parts).await,
-        _ => elsewise(&web, &parts).await,
+        Method::POST => take(web, &parts, body).await,
+        Method::GET => listen(web, &parts).await,
+        Method::DELETE => end(web, &parts).await,
+        _ => elsewise(web, &parts).await,
     };
     answered.unwrap_or_else(|refused| *refused)
 }
@@ -196,7 +225,10 @@ async fn elsewise(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     Err(reply::method_not_allowed(&refusal, "POST, GET, DELETE"))
 }
 
-async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Refused> {
+async fn take<B>(web: &Arc<Web>, parts: &Parts, body: B) -> Result<Response, Refused>
+where
+    B: Body<Data: AsRef<[u8]>> + Unpin,
+{
     let principal = web.admit(parts).await?;
     let in_flight = web.enter()?;
     let headers = &parts.headers;
@@ -219,28 +251,20 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
     let version = version_text(headers);
     let session = session_id(headers)?;
     let spoken = match session {
-        Some(id) if is_batch(&bytes) => visit(web, id, &principal, &ErrorId::Absent)
-            .await?
-            .client
-            .peer
-            .version(),
+        Some(id) if is_batch(&bytes) => visit(web, id, &principal).await?.client.peer.version(),
         Some(_) | None => None,
     };
     let message = batch::parse(&bytes, &web.inner.limits, spoken).map_err(|malformed| {
         let spoken = post::named(version).ok().flatten();
         reply::malformed(&malformed, spoken)
     })?;
-    let id = match &message {
-        Incoming::One(Frame::Request(request)) => ErrorId::Known(request.id.clone()),
-        Incoming::One(_) | Incoming::Batch(_) => ErrorId::Absent,
-    };
     let way = match &message {
         Incoming::One(frame) => post::way(version, session.is_some(), frame),
         Incoming::Batch(_) => post::of_session(version, session.is_some()),
     };
     let way = way.map_err(|refusal| {
         let refusal = refusal.supporting(web.inner.announced());
-        reply::with_status(StatusCode::BAD_REQUEST, &id, &refusal)
+        reply::with_status(StatusCode::BAD_REQUEST, &error_id(&message), &refusal)
     })?;
     match (way, message) {
         (Way::Alone(modern), Incoming::One(Frame::Request(request))) => {
@@ -248,12 +272,13 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
         }
         (Way::NewSession, message) => {
             let made = web.sessions.create(&principal);
-            let visit = made.map_err(|refusal| no_session(&refusal, &id))?;
+            let visit = made.map_err(|refusal| no_session(&refusal, &error_id(&message)))?;
             Ok(converse(web, visit, in_flight, true, message).await)
         }
         (Way::Session, message) => {
             let name = session.unwrap_or_default();
-            let visit = visit(web, name, &principal, &id).await?;
+            let entered = web.sessions.enter(name, &principal).await;
+            let visit = entered.map_err(|refusal| no_session(&refusal, &error_id(&message)))?;
             if is_answered(&message) {
                 return Ok(converse(web, visit, in_flight, false, message).await);
             }
@@ -262,6 +287,14 @@ async fn take(web: &Arc<Web>, parts: &Parts, body: Body) -> Result<Response, Ref
             Ok(reply::accepted())
         }
         (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
+    }
+}
+
+/// How an error says what it answers.
+fn error_id(message: &Incoming<'_>) -> ErrorId {
+    match message {
+        Incoming::One(Frame::Request(request)) => ErrorId::Known(request.id.clone()),
+        Incoming::One(_) | Incoming::Batch(_) => ErrorId::Absent,
     }
 }
 
@@ -285,14 +318,9 @@ fn is_batch(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"[")
 }
 
-async fn visit(
-    web: &Web,
-    id: &str,
-    principal: &Principal,
-    request: &ErrorId,
-) -> Result<Visit, Refused> {
+async fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Refused> {
     let entered = web.sessions.enter(id, principal).await;
-    entered.map_err(|refusal| no_session(&refusal, request))
+    entered.map_err(|refusal| no_session(&refusal, &ErrorId::Absent))
 }
 
 /// Why a session cannot be used. 404 means that there is none, and nothing else: clients begin
@@ -315,25 +343,25 @@ async fn converse(
     message: Incoming<'_>,
 ) -> Response {
     let client = Arc::clone(&visit.client);
-    let exchange = client.exchange(visit, Arc::clone(&in_flight));
-    let _expected = exchange.stream.expect_reader();
+    let exchange = Exchange::new(Asked::InSession(visit), Arc::clone(&in_flight));
+    let _expected = exchange.expected();
     hand_on(&client, message, &Route::Own(Arc::clone(&exchange)));
-    let first = first(web, &exchange).await;
-    let mut response = match first {
-        Some(First::Answer(message)) => reply::json(StatusCode::OK, message),
+    let mut response = match first(web, &exchange).await {
+        First::Answer(_, message) => reply::json(StatusCode::OK, message),
         // The client took the call back, so there is nothing to say.
-        Some(First::Ended) => reply::nothing(),
-        Some(First::Spoke) | None => {
-            client.keep(&exchange.stream);
+        First::Ended => reply::nothing(),
+        first @ (First::Spoke | First::HungUp) => {
+            let stream = exchange.stream();
+            client.keep(&stream);
             let prime = client.peer.version().is_some_and(has_priming);
-            let body = exchange.stream.body(BodyOptions {
+            let body = stream.body(BodyOptions {
                 prime,
                 keep_alive: web.keep_alive,
                 guard: Some(Box::new(in_flight)),
                 ..BodyOptions::default()
             });
-            if first.is_none() {
-                exchange.stream.disconnect();
+            if first == First::HungUp {
+                stream.disconnect();
             }
             reply::events(body)
         }
@@ -361,14 +389,12 @@ const fn has_priming(version: Version) -> bool {
 }
 
 /// Waits for the answer, or for something said before it, or until it has taken too long.
-pub(crate) async fn first(web: &Web, exchange: &Exchange) -> Option<First> {
-    let clock = &*web.inner.clock;
-    tokio::select! {
-        biased;
-        first = exchange.stream.first() => Some(first),
-        () = exchange.hung_up() => None,
-        () = clock.sleep_until(clock.now() + web.patience) => Some(First::Spoke),
+pub(crate) async fn first(web: &Web, exchange: &Exchange) -> First {
+    if let Some(first) = exchange.ready() {
+        return first;
     }
+    let first = web.within(web.patience, exchange.first()).await;
+    first.unwrap_or(First::Spoke)
 }
 
 /// A client that wants to hear what belongs to no request, or the rest of a stream.
@@ -384,12 +410,12 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let Some(id) = session_id(headers)? else {
         return Err(missing_session());
     };
-    let visit = visit(web, id, &principal, &ErrorId::Absent).await?;
+    let visit = visit(web, id, &principal).await?;
     let client = Arc::clone(&visit.client);
     let prime = client.peer.version().is_some_and(has_priming);
     let (stream, after) = match last_event(headers)? {
         None => {
-            let stream = Arc::clone(&client.feed.stream);
+            let stream = Arc::clone(client.feed.stream());
             let sent = stream.last_sent();
             (stream, Some(sent))
         }
@@ -451,20 +477,24 @@ fn nothing_to_resume() -> Refused {
 fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
     const MOST: usize = 128;
     let wrong = || reply::refused(&Refusal::new(Code::InvalidSessionId));
-    let mut values = headers.get_all(SESSION).iter();
+    let mut values = headers.get_all(&SESSION).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
-    let text = value.to_str().map_err(|_| wrong())?;
-    let well_formed = values.next().is_none()
-        && (1..=MOST).contains(&text.len())
-        && text.bytes().all(|byte| byte.is_ascii_graphic());
-    well_formed.then_some(Some(text)).ok_or_else(wrong)
+    let bytes = value.as_bytes();
+    if values.next().is_some() || !(1..=MOST).contains(&bytes.len()) {
+        return Err(wrong());
+    }
+    // All of them are looked at, whatever they are: so they can be looked at many at a time.
+    let graphic = bytes.iter().map(u8::is_ascii_graphic);
+    let graphic = graphic.fold(true, |all, is| all & is);
+    let text = str::from_utf8(bytes).ok().filter(|_| graphic);
+    text.map(Some).ok_or_else(wrong)
 }
 
 /// The version that the headers name, as they do. Two are none that there is.
 fn version_text(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(VERSION).iter();
+    let mut values = headers.get_all(&VERSION).iter();
     let value = values.next()?;
     match values.next() {
         None => Some(value.to_str().unwrap_or_default()),
@@ -473,7 +503,7 @@ fn version_text(headers: &HeaderMap) -> Option<&str> {
 }
 
 fn last_event(headers: &HeaderMap) -> Result<Option<(u64, u64)>, Refused> {
-    let mut values = headers.get_all("last-event-id").iter();
+    let mut values = headers.get_all(&LAST_EVENT).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };

@@ -16,10 +16,20 @@ pub(crate) use {
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::HeaderMap;
+use http::{HeaderMap, HeaderName, header::AsHeaderName};
 use interlock_proto::refusal::shortened;
 use std::borrow::Cow;
 
+/// The session a request belongs to.
+pub(crate) static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// The version a request is made in.
+pub(crate) static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
+/// The last event that a client has had.
+pub(crate) static LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
+static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
+
+/// As they are written in sentences.
 const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
 const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
@@ -34,12 +44,12 @@ pub(crate) fn check_standard(
     method: &str,
     name: Option<&str>,
 ) -> Result<(), String> {
-    check_plain(headers, PROTOCOL_VERSION, version)?;
-    check_plain(headers, METHOD, method)?;
+    check_plain(headers, &VERSION, PROTOCOL_VERSION, version)?;
+    check_plain(headers, &MCP_METHOD, METHOD, method)?;
     let Some(name) = name else {
         return Ok(());
     };
-    let value = required(headers, NAME)?;
+    let value = required(headers, &MCP_NAME, NAME)?;
     if decoded(NAME, value)? == name {
         Ok(())
     } else {
@@ -48,8 +58,13 @@ pub(crate) fn check_standard(
 }
 
 /// These two are never encoded.
-fn check_plain(headers: &HeaderMap, header: &str, body: &str) -> Result<(), String> {
-    let value = required(headers, header)?;
+fn check_plain(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    header: &str,
+    body: &str,
+) -> Result<(), String> {
+    let value = required(headers, name, header)?;
     if value == body {
         Ok(())
     } else {
@@ -57,13 +72,22 @@ fn check_plain(headers: &HeaderMap, header: &str, body: &str) -> Result<(), Stri
     }
 }
 
-fn required<'a>(headers: &'a HeaderMap, header: &str) -> Result<&'a str, String> {
-    single(headers, header)?.ok_or_else(|| format!("the header {header} is missing"))
+fn required<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+    header: &str,
+) -> Result<&'a str, String> {
+    single(headers, name, header)?.ok_or_else(|| format!("the header {header} is missing"))
 }
 
-/// The value of a header that may be there once, without the blanks around it.
-fn single<'a>(headers: &'a HeaderMap, header: &str) -> Result<Option<&'a str>, String> {
-    let mut values = headers.get_all(header).iter();
+/// The value of a header that may be there once, without the blanks around it. It is looked up by
+/// its name, and called `header` in what is said about it.
+fn single<'a>(
+    headers: &'a HeaderMap,
+    name: impl AsHeaderName,
+    header: &str,
+) -> Result<Option<&'a str>, String> {
+    let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else {
         return Ok(None);
     };
@@ -100,9 +124,9 @@ fn differs(header: &str, value: &str, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderName, HeaderValue};
+    use http::HeaderValue;
 
-    const VERSION: &str = "2026-07-28";
+    const SPOKEN: &str = "2026-07-28";
 
     /// Headers as a client would send them, even wrong ones.
     pub(super) fn headers(pairs: &[(&str, &str)]) -> HeaderMap {
@@ -120,7 +144,7 @@ mod tests {
     /// A good request to call `name`, with one header replaced by these values.
     fn call(name: &str, header: &str, values: &[&str]) -> Result<(), String> {
         let mut all = headers(&[
-            (PROTOCOL_VERSION, VERSION),
+            (PROTOCOL_VERSION, SPOKEN),
             (METHOD, "tools/call"),
             (NAME, name),
         ]);
@@ -129,7 +153,7 @@ mod tests {
         for value in values {
             all.append(replaced.clone(), value.parse().unwrap());
         }
-        check_standard(&all, VERSION, "tools/call", Some(name))
+        check_standard(&all, SPOKEN, "tools/call", Some(name))
     }
 
     #[track_caller]
@@ -144,9 +168,9 @@ mod tests {
         assert_eq!(call("pay", NAME, &["pay"]), Ok(()));
         let uri = "file:///a%20b?c=d#e";
         assert_eq!(call(uri, NAME, &[uri]), Ok(()));
-        let without_name = headers(&[(PROTOCOL_VERSION, VERSION), (METHOD, "tools/list")]);
+        let without_name = headers(&[(PROTOCOL_VERSION, SPOKEN), (METHOD, "tools/list")]);
         assert_eq!(
-            check_standard(&without_name, VERSION, "tools/list", None),
+            check_standard(&without_name, SPOKEN, "tools/list", None),
             Ok(())
         );
     }
@@ -154,12 +178,12 @@ mod tests {
     #[test]
     fn the_case_of_a_header_name_does_not_matter() {
         let shouted = headers(&[
-            ("MCP-PROTOCOL-VERSION", VERSION),
+            ("MCP-PROTOCOL-VERSION", SPOKEN),
             ("mcp-method", "tools/call"),
             ("MCP-nAME", "pay"),
         ]);
         assert_eq!(
-            check_standard(&shouted, VERSION, "tools/call", Some("pay")),
+            check_standard(&shouted, SPOKEN, "tools/call", Some("pay")),
             Ok(())
         );
     }
@@ -182,7 +206,7 @@ mod tests {
     #[test]
     fn a_header_given_twice_is_refused_even_if_both_agree() {
         for (header, value) in [
-            (PROTOCOL_VERSION, VERSION),
+            (PROTOCOL_VERSION, SPOKEN),
             (METHOD, "tools/call"),
             (NAME, "pay"),
         ] {
@@ -223,11 +247,11 @@ mod tests {
             ("pay", "=?base64?cGF5?="),
         ] {
             let all = headers(&[
-                (PROTOCOL_VERSION, VERSION),
+                (PROTOCOL_VERSION, SPOKEN),
                 (METHOD, "tools/call"),
                 (NAME, encoded),
             ]);
-            let answer = check_standard(&all, VERSION, "tools/call", Some(name));
+            let answer = check_standard(&all, SPOKEN, "tools/call", Some(name));
             assert_eq!(answer, Ok(()), "{name}");
         }
     }
@@ -279,11 +303,11 @@ mod tests {
     #[test]
     fn a_name_on_a_method_without_one_is_not_looked_at() {
         let all = headers(&[
-            (PROTOCOL_VERSION, VERSION),
+            (PROTOCOL_VERSION, SPOKEN),
             (METHOD, "tools/list"),
             (NAME, "whatever"),
         ]);
-        assert_eq!(check_standard(&all, VERSION, "tools/list", None), Ok(()));
+        assert_eq!(check_standard(&all, SPOKEN, "tools/list", None), Ok(()));
     }
 
     #[test]

@@ -83,6 +83,9 @@ impl Intake {
                 return Err(Unread::TooLarge);
             }
             self.append(&mut whole, data, announced)?;
+            if body.is_end_stream() {
+                break;
+            }
         }
         Ok(whole)
     }

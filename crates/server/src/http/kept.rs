@@ -15,6 +15,7 @@ const FORMAT: u32 = 1;
 pub(crate) struct Stored {
     format: u32,
     /// Whose it is; nobody's if everybody is anonymous.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
     /// When its life is over.
     pub(crate) dies: u64,

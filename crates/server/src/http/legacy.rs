@@ -3,15 +3,12 @@
 use super::{
     endpoint::{Web, no_session},
     headers::{Accepts, is_json},
-    reply,
+    reply::{self, Response},
     sessions::Visit,
     stream::{BodyOptions, Stream},
 };
-use axum::{
-    extract::{Request, State},
-    response::Response,
-};
-use http::StatusCode;
+use http::{Request, StatusCode};
+use hyper::body::Body;
 use interlock_proto::{Code, Refusal, frame::ErrorId};
 use std::sync::Arc;
 use tokio::runtime::Handle;
@@ -22,7 +19,7 @@ pub(crate) const STREAM: &str = "/sse";
 pub(crate) const MESSAGES: &str = "/messages";
 
 /// A client that wants to be served: it is told where to send its messages.
-pub(crate) async fn stream(State(web): State<Arc<Web>>, request: Request) -> Response {
+pub(crate) async fn stream<B>(web: Arc<Web>, request: Request<B>) -> Response {
     let (parts, _) = request.into_parts();
     let principal = match web.admit(&parts).await {
         Ok(principal) => principal,
@@ -40,7 +37,7 @@ pub(crate) async fn stream(State(web): State<Arc<Web>>, request: Request) -> Res
         Err(refusal) => return *reply::refused(&refusal),
     };
     let address = format!("{MESSAGES}?sessionId={}", visit.client.id);
-    let stream = Arc::clone(&visit.client.feed.stream);
+    let stream = Arc::clone(visit.client.feed.stream());
     let ends = Ends(Arc::clone(&web), Some(visit));
     reply::events(stream.body(BodyOptions {
         endpoint: Some(address),
@@ -88,7 +85,10 @@ async fn has_room(web: &Web, stream: &Stream) -> bool {
 }
 
 /// A message from such a client; the answer goes to its stream.
-pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Response {
+pub(crate) async fn message<B>(web: Arc<Web>, request: Request<B>) -> Response
+where
+    B: Body<Data: AsRef<[u8]>> + Unpin,
+{
     let (parts, body) = request.into_parts();
     let principal = match web.admit(&parts).await {
         Ok(principal) => principal,
@@ -109,7 +109,7 @@ pub(crate) async fn message(State(web): State<Arc<Web>>, request: Request) -> Re
         Ok(visit) => visit,
         Err(refusal) => return *no_session(&refusal, &ErrorId::Absent),
     };
-    if !has_room(&web, &visit.client.feed.stream).await {
+    if !has_room(&web, visit.client.feed.stream()).await {
         let refusal = Refusal::new(Code::BackpressureActive)
             .because("the client does not read its stream, and too much waits there already");
         return *reply::refused(&refusal);

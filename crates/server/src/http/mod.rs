@@ -3,6 +3,8 @@
 mod backlog;
 pub(crate) mod endpoint;
 pub(crate) mod event;
+pub(crate) mod exchange;
+pub(crate) mod feed;
 pub(crate) mod headers;
 mod intake;
 mod kept;
@@ -19,6 +21,9 @@ pub(crate) mod stream;
 use crate::server::Inner;
 use axum::{
     Router,
+    body::Body,
+    extract::{Request, State},
+    response::Response,
     routing::{any, get, post},
 };
 use endpoint::Web;
@@ -33,13 +38,25 @@ use tokio::{
 pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(Router, Arc<Web>)> {
     check_path(options)?;
     let web = Web::new(inner, options)?;
-    let mut router = Router::new().route(&options.path, any(endpoint::any));
+    let mut router = Router::new().route(&options.path, any(at_endpoint));
     if options.legacy {
         router = router
-            .route(legacy::STREAM, get(legacy::stream))
-            .route(legacy::MESSAGES, post(legacy::message));
+            .route(legacy::STREAM, get(at_stream))
+            .route(legacy::MESSAGES, post(at_messages));
     }
     Ok((router.with_state(Arc::clone(&web)), web))
+}
+
+async fn at_endpoint(State(web): State<Arc<Web>>, request: Request) -> Response {
+    endpoint::any(&web, request).await.map(Body::new)
+}
+
+async fn at_stream(State(web): State<Arc<Web>>, request: Request) -> Response {
+    legacy::stream(web, request).await.map(Body::new)
+}
+
+async fn at_messages(State(web): State<Arc<Web>>, request: Request) -> Response {
+    legacy::message(web, request).await.map(Body::new)
 }
 
 /// Whether there can be an endpoint at the path.
@@ -81,7 +98,8 @@ pub(crate) async fn serve_until(
         last = Some(Instant::now() + drain);
         closing = Some(tokio::spawn(Arc::clone(&web).close()));
     };
-    let served = serve::serve(listener, router, serving, stopped).await;
+    let site = serve::Site::new(router).with_endpoint(&options.path, &web);
+    let served = serve::serve(listener, site, serving, stopped).await;
     match closing {
         Some(closing) => {
             let _ = closing.await;

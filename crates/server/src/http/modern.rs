@@ -2,9 +2,10 @@
 
 use super::{
     endpoint::{InFlight, Web, first},
+    exchange::{self, Exchange, First},
     headers::check_standard,
-    reply::{self, Refused},
-    stream::{BodyOptions, First, Retention, Stream, StreamRules},
+    reply::{self, Refused, Response},
+    stream::{BodyOptions, Retention, StreamRules},
 };
 use crate::{
     audience::{Filter, Listen, Owner},
@@ -14,11 +15,10 @@ use crate::{
     methods::{Asked, Plan},
     principal::Principal,
     round::Round,
-    route::{Exchange, Route},
+    route::Route,
     signal::{Signals, Teller},
     wire,
 };
-use axum::response::Response;
 use http::{HeaderMap, StatusCode};
 use interlock_proto::{
     Code, Refusal, RpcCode,
@@ -139,8 +139,11 @@ async fn run(
         },
         progress: modern.progress.map(RawValue::to_owned),
     };
-    let exchange = Exchange::new(stream(web), None, Arc::clone(&in_flight));
-    let _expected = exchange.stream.expect_reader();
+    let exchange = Exchange::new(
+        exchange::Asked::Alone(stream_rules(web)),
+        Arc::clone(&in_flight),
+    );
+    let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
     let (teller, signals) = Signals::channel();
     let line = Line {
@@ -165,16 +168,15 @@ async fn run(
     // From here on, whoever drops this response takes the call back.
     let gone = Gone(Some(teller));
     match first(web, &exchange).await {
-        Some(First::Answer(message)) => {
-            let status = reply::status(Era::Stateless, exchange.error.get().copied());
+        First::Answer(tone, message) => {
             gone.never();
-            reply::json(status, message)
+            reply::json(reply::tone(Era::Stateless, tone), message)
         }
-        Some(First::Ended) => {
+        First::Ended => {
             gone.never();
             reply::nothing()
         }
-        Some(First::Spoke) | None => reply::events(exchange.stream.body(BodyOptions {
+        First::Spoke | First::HungUp => reply::events(exchange.stream().body(BodyOptions {
             keep_alive: web.keep_alive,
             guard: Some(Box::new((gone, in_flight))),
             ..BodyOptions::default()
@@ -184,7 +186,7 @@ async fn run(
 
 fn answer(route: &Route, said: Option<Said>) {
     match said {
-        Some(said) => route.answer(said.tone, |out| out.extend(said.line)),
+        Some(said) => route.answer_with(said.tone, said.line),
         None => route.silent(),
     }
 }
@@ -206,16 +208,13 @@ impl Drop for Gone {
     }
 }
 
-fn stream(web: &Web) -> Arc<Stream> {
-    Stream::new(
-        0,
-        StreamRules {
-            retention: Retention::Once,
-            retry: web.retry,
-            keep_bytes: 1024 * 1024,
-            keep_events: 1024,
-        },
-    )
+const fn stream_rules(web: &Web) -> StreamRules {
+    StreamRules {
+        retention: Retention::Once,
+        retry: web.retry,
+        keep_bytes: 1024 * 1024,
+        keep_events: 1024,
+    }
 }
 
 /// Opens a stream of changes; it stays open until either side ends it.
@@ -228,7 +227,10 @@ fn listen(
     let filter = Filter::read(request.params, &web.inner)?;
     let (audience, bounds) = (&web.inner.audience, &web.inner.bounds);
     let seat = audience.reserve(Owner::Principal(principal), &filter, bounds)?;
-    let exchange = Exchange::new(stream(web), None, Arc::clone(&in_flight));
+    let exchange = Exchange::new(
+        exchange::Asked::Alone(stream_rules(web)),
+        Arc::clone(&in_flight),
+    );
     let route = Route::Own(Arc::clone(&exchange));
     route.insist(|out| wire::acknowledged(out, &request.id, &filter));
     seat.listen(Listen {
@@ -236,7 +238,7 @@ fn listen(
         route,
         filter,
     });
-    Ok(reply::events(exchange.stream.body(BodyOptions {
+    Ok(reply::events(exchange.stream().body(BodyOptions {
         keep_alive: web.keep_alive,
         guard: Some(Box::new((seat, in_flight))),
         ..BodyOptions::default()

@@ -1,22 +1,68 @@
 //! HTTP responses.
 
-use super::{endpoint::SESSION, stream};
+use super::{headers::SESSION, stream};
 use crate::{auth::Denied, rates::TooMany, route::Tone, wire};
-use axum::{body::Body, response::Response};
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
+use http_body_util::Full;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use interlock_proto::{
     Code, Refusal, RpcCode, Version,
     era::Era,
     frame::{ErrorId, Malformed},
 };
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+/// What a request is answered with.
+pub(crate) type Response = http::Response<Body>;
+
+/// The body of a response.
+pub(crate) enum Body {
+    /// A message, or nothing.
+    Whole(Full<Bytes>),
+    /// A stream of messages.
+    Events(stream::Body),
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match self.get_mut() {
+            Self::Whole(body) => Pin::new(body).poll_frame(cx),
+            Self::Events(body) => Pin::new(body).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Self::Whole(body) => body.is_end_stream(),
+            Self::Events(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self {
+            Self::Whole(body) => body.size_hint(),
+            Self::Events(body) => body.size_hint(),
+        }
+    }
+}
 
 /// A response that says no. It is large, and mostly there is none.
 pub(crate) type Refused = Box<Response>;
 
 /// A message.
 pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
-    let mut response = Response::new(Body::from(message));
+    let mut response = Response::new(Body::Whole(Full::new(message)));
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
@@ -25,12 +71,12 @@ pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
 
 /// A stream of messages.
 pub(crate) fn events(body: stream::Body) -> Response {
-    event_stream(Body::new(body))
+    event_stream(Body::Events(body))
 }
 
 /// A stream that ends without a message: its request was taken back.
 pub(crate) fn nothing() -> Response {
-    event_stream(Body::empty())
+    event_stream(Body::Whole(Full::default()))
 }
 
 fn event_stream(body: Body) -> Response {
@@ -59,7 +105,7 @@ pub(crate) fn no_content() -> Response {
 }
 
 fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Body::empty());
+    let mut response = Response::new(Body::Whole(Full::default()));
     *response.status_mut() = status;
     response
 }
@@ -137,7 +183,7 @@ pub(crate) fn method_not_allowed(refusal: &Refusal, allowed: &'static str) -> Re
 /// Tells the client the id of its new session.
 pub(crate) fn add_session(response: &mut Response, id: &str) {
     if let Ok(id) = HeaderValue::from_str(id) {
-        response.headers_mut().insert(SESSION, id);
+        response.headers_mut().insert(&SESSION, id);
     }
 }
 

@@ -3,9 +3,13 @@
 //! A connection is HTTP/1 or HTTP/2, whichever its client speaks. One that asks nothing is closed,
 //! so that the places go to clients that do. Bodies are the business of whoever reads them.
 
-use axum::{Router, body::Body, extract::ConnectInfo, response::Response};
+use super::{
+    endpoint::{self, Web},
+    reply,
+};
+use axum::{Router, body::Body, extract::ConnectInfo};
 use bytes::Bytes;
-use http::Request;
+use http::{Method, Request, Response};
 use hyper::{
     body::{Body as HttpBody, Frame, Incoming, SizeHint},
     service::{Service, service_fn},
@@ -24,7 +28,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     time::Duration,
 };
 use tokio::{
@@ -70,27 +74,60 @@ impl Default for ServeOptions {
     }
 }
 
+/// What is served: a router, and an endpoint that is found without it. Nearly every request is for
+/// the endpoint, and a router costs as much as reading the message does.
+pub(crate) struct Site {
+    router: Router,
+    endpoint: Option<(String, Arc<Web>)>,
+}
+
+impl Site {
+    pub(crate) const fn new(router: Router) -> Self {
+        Self {
+            router,
+            endpoint: None,
+        }
+    }
+
+    /// The router has the same endpoint at the same path.
+    pub(crate) fn with_endpoint(mut self, path: &str, web: &Arc<Web>) -> Self {
+        self.endpoint = Some((path.to_owned(), Arc::clone(web)));
+        self
+    }
+
+    /// The endpoint, if a request is for it. Methods that HTTP has rules of its own for, such as
+    /// HEAD, are left to the router.
+    fn endpoint(&self, request: &Request<Incoming>) -> Option<&Arc<Web>> {
+        let (path, web) = self.endpoint.as_ref()?;
+        let known = matches!(
+            *request.method(),
+            Method::POST | Method::GET | Method::DELETE
+        );
+        (known && request.uri().path() == path).then_some(web)
+    }
+}
+
 /// Serves until `stop`, then lets what is running finish within the time for that, and returns
 /// when every connection is closed. Handlers find their client's address in
 /// [`ConnectInfo<SocketAddr>`](ConnectInfo). Fails only if the listener is not one.
 pub(crate) async fn serve(
     listener: TcpListener,
-    router: Router,
+    site: Site,
     options: ServeOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
-    serve_from(listener, router, options, stop).await
+    serve_from(listener, site, options, stop).await
 }
 
 async fn serve_from(
     listener: impl Accept,
-    router: Router,
+    site: Site,
     options: ServeOptions,
     stop: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut door = Door::new(listener, options.max_connections);
     let drain = options.drain;
-    let host = Arc::new(Host::new(router, options));
+    let host = Arc::new(Host::new(site, options));
     let (stopping, stopped) = watch::channel(false);
     let mut connections = JoinSet::new();
     let mut stop = pin!(stop);
@@ -229,13 +266,13 @@ fn pause(failures: u32) -> Duration {
 
 /// What all connections share.
 struct Host {
-    router: Router,
+    site: Site,
     builder: auto::Builder<TokioExecutor>,
     options: ServeOptions,
 }
 
 impl Host {
-    fn new(router: Router, options: ServeOptions) -> Self {
+    fn new(site: Site, options: ServeOptions) -> Self {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
@@ -252,7 +289,7 @@ impl Host {
             .keep_alive_interval(PING)
             .keep_alive_timeout(PING_ANSWER);
         Self {
-            router,
+            site,
             builder,
             options,
         }
@@ -283,7 +320,7 @@ impl Host {
     }
 
     fn service(
-        &self,
+        self: &Arc<Self>,
         remote: SocketAddr,
         pulse: Arc<Pulse>,
     ) -> impl Service<
@@ -292,19 +329,35 @@ impl Host {
         Error = Infallible,
         Future: Send + 'static,
     > + use<> {
-        let router = TowerToHyperService::new(self.router.clone());
-        service_fn(move |mut request: Request<Incoming>| {
-            request.extensions_mut().insert(ConnectInfo(remote));
+        let host = Arc::clone(self);
+        service_fn(move |request: Request<Incoming>| {
             let running = Pulse::begin(&pulse);
-            let response = router.call(request);
+            let host = Arc::clone(&host);
             async move {
-                let response = response.await?;
+                let response = host.answer(request, remote).await;
                 Ok(response.map(|body| Watched {
                     body,
                     _running: running,
                 }))
             }
         })
+    }
+
+    async fn answer(&self, mut request: Request<Incoming>, remote: SocketAddr) -> Response<Served> {
+        let remote = ConnectInfo(remote);
+        if let Some(web) = self.site.endpoint(&request) {
+            if web.asks_who() {
+                request.extensions_mut().insert(remote);
+            }
+            let response = endpoint::any(web, request).await;
+            return response.map(Served::Direct);
+        }
+        request.extensions_mut().insert(remote);
+        let router = TowerToHyperService::new(self.site.router.clone());
+        match router.call(request).await {
+            Ok(response) => response.map(Served::Routed),
+            Err(never) => match never {},
+        }
     }
 }
 
@@ -367,8 +420,15 @@ impl Drop for Running {
 
 /// A response's body, which is running until it is dropped.
 struct Watched {
-    body: Body,
+    body: Served,
     _running: Running,
+}
+
+enum Served {
+    /// From the endpoint.
+    Direct(reply::Body),
+    /// From the router.
+    Routed(Body),
 }
 
 impl HttpBody for Watched {
@@ -376,18 +436,30 @@ impl HttpBody for Watched {
     type Error = axum::Error;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        match &mut self.get_mut().body {
+            Served::Direct(body) => {
+                let frame = ready!(Pin::new(body).poll_frame(cx));
+                Poll::Ready(frame.map(|frame| frame.map_err(|never| match never {})))
+            }
+            Served::Routed(body) => Pin::new(body).poll_frame(cx),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
+        match &self.body {
+            Served::Direct(body) => body.is_end_stream(),
+            Served::Routed(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        match &self.body {
+            Served::Direct(body) => body.size_hint(),
+            Served::Routed(body) => body.size_hint(),
+        }
     }
 }
 

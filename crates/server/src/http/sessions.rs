@@ -1,7 +1,7 @@
 //! Sessions of the handshake era over HTTP: a session machine around each, and the clocks of all.
 
 use super::{
-    endpoint::InFlight,
+    feed::Feed,
     kept::{self, Stored},
     options::HttpOptions,
     resumable::Resumable,
@@ -12,7 +12,7 @@ use crate::{
     failure::Failure,
     peer::Peer,
     principal::Principal,
-    route::{Exchange, Feed, Route, lock},
+    route::{Route, lock},
     server::{Inner, random_id},
     wire::Transition,
 };
@@ -63,7 +63,6 @@ pub(crate) struct Client {
     pub(crate) feed: Arc<Feed>,
     life: Mutex<Life>,
     streams: Mutex<Resumable>,
-    rules: StreamRules,
     /// What was last written down of it. Whoever writes holds it, one at a time.
     saved: tokio::sync::Mutex<Option<Version>>,
 }
@@ -147,8 +146,7 @@ impl Sessions {
         let rules = self.connection(retention);
         let peer = Peer::new(&self.inner, principal.clone(), rules, route).map_err(failed)?;
         let state = self.rules.first(self.inner.clock.now());
-        let rules = self.stream_rules(retention);
-        let client = Client::new(id, peer, feed, state, rules, None);
+        let client = Client::new(id, peer, feed, state, None);
         open.all += 1;
         *open.by_principal.entry(principal.clone()).or_default() += 1;
         self.take_in(&mut open, &client);
@@ -204,8 +202,8 @@ impl Sessions {
 
     /// Where a session's messages go that belong to no request.
     fn feed(&self, number: u64, retention: Retention) -> Arc<Feed> {
-        let stream = Stream::new(number, self.stream_rules(retention));
-        Feed::new(stream, Arc::clone(&self.inner.clock))
+        let rules = self.stream_rules(retention);
+        Feed::new(number, rules, Arc::clone(&self.inner.clock))
     }
 
     /// A request for a session that there is.
@@ -279,9 +277,8 @@ impl Sessions {
         let peer = Peer::restore(&self.inner, principal.clone(), rules, route, stored.peer)
             .map_err(|_| invalid())?;
         driver::find_instance(&self.inner, &peer, Is::Back).await;
-        let rules = self.stream_rules(retention);
         let state = State::Idle { dies };
-        let client = Client::new(id.into(), peer, feed, state, rules, Some(version));
+        let client = Client::new(id.into(), peer, feed, state, Some(version));
         lock(&client.streams).begin_after(number);
         let mut open = lock(&self.open);
         if open.closing {
@@ -426,7 +423,7 @@ impl Sessions {
         let clients: Vec<_> = lock(&self.open).by_id.drain().map(|(_, one)| one).collect();
         let ends = clients.into_iter().map(|client| async move {
             client.peer.wind_up().await;
-            client.feed.stream.end();
+            client.feed.end();
             if let Err(refusal) = self.save(&client).await {
                 tracing::warn!(%refusal, "a session could not be saved");
             }
@@ -483,7 +480,6 @@ impl Client {
         peer: Arc<Peer>,
         feed: Arc<Feed>,
         state: State,
-        rules: StreamRules,
         saved: Option<Version>,
     ) -> Arc<Self> {
         Arc::new(Self {
@@ -495,7 +491,6 @@ impl Client {
                 ledger: Ledger::default(),
             }),
             streams: Mutex::default(),
-            rules,
             saved: tokio::sync::Mutex::new(saved),
         })
     }
@@ -548,19 +543,15 @@ impl Client {
         if self.peer.wake_at().is_some_and(|due| now >= due) {
             self.peer.tick();
         }
+        self.peer.rest();
         lock(&self.streams).tick(now);
-        // A stream on which nothing happens is closed, if its client can take it up again.
-        let quiet = now >= self.feed.last() + idle_stream;
-        if quiet && self.rules.retention == Retention::Replayable && self.feed.stream.has_reader() {
-            self.feed.stream.disconnect();
-        }
+        self.feed.rest(now, idle_stream);
     }
 
-    /// Where a request of this session is answered.
-    pub(crate) fn exchange(&self, visit: Visit, in_flight: Arc<InFlight>) -> Arc<Exchange> {
+    /// A stream for the answer to one request.
+    pub(crate) fn begin_stream(&self) -> Arc<Stream> {
         let number = lock(&self.streams).next();
-        let stream = Stream::new(number, self.rules.clone());
-        Exchange::new(stream, Some(visit), in_flight)
+        Stream::new(number, self.feed.rules().clone())
     }
 
     /// The answer has become a stream, which the client can take up again.
@@ -570,8 +561,8 @@ impl Client {
 
     /// The stream of that number, if it is this session's and still there.
     pub(crate) fn stream(&self, number: u64) -> Option<Arc<Stream>> {
-        if number == self.feed.stream.number() {
-            return Some(Arc::clone(&self.feed.stream));
+        if number == self.feed.number() {
+            return Some(Arc::clone(self.feed.stream()));
         }
         lock(&self.streams).find(number)
     }
@@ -589,7 +580,7 @@ impl Client {
     /// What is in flight ends, and then there is nothing left.
     async fn end(self: Arc<Self>, inner: Arc<Inner>, rules: session::Rules) {
         self.peer.wind_up().await;
-        self.feed.stream.end();
+        self.feed.end();
         driver::forget_instance(&inner, &self.peer).await;
         let _ = self.step(&rules, Input::Cleaned, inner.clock.now());
     }

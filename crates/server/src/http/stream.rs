@@ -6,7 +6,7 @@
 //!
 //! Invariant: no lock is held while waiting or waking.
 
-pub(crate) use super::backlog::{First, Retention, StreamRules};
+pub(crate) use super::backlog::{Retention, StreamRules};
 
 use super::{
     backlog::{Backlog, Worth},
@@ -38,7 +38,7 @@ pub(crate) struct Stream {
     number: u64,
     rules: StreamRules,
     inside: Mutex<Inside>,
-    /// Whoever waits in [`first`](Self::first) or [`room`](Self::room) should look again.
+    /// Whoever waits in [`room`](Self::room) should look again.
     changed: Notify,
 }
 
@@ -76,11 +76,6 @@ impl Stream {
 
     pub(crate) const fn number(&self) -> u64 {
         self.number
-    }
-
-    /// What becomes of a message once it was sent.
-    pub(crate) const fn retention(&self) -> Retention {
-        self.rules.retention
     }
 
     /// Appends a message that may be let go of if nobody reads. False if the stream has ended:
@@ -135,9 +130,17 @@ impl Stream {
     }
 
     /// Somebody is going to read it, so nothing may be lost until they do.
-    pub(crate) fn expect_reader(self: &Arc<Self>) -> Expected {
+    pub(crate) fn expect_reader(&self) {
         self.change(|inside| inside.reader = Reader::Reading);
-        Expected(Arc::clone(self))
+    }
+
+    /// Who was going to read it will not come, unless they have.
+    pub(crate) fn expect_nobody(&self) {
+        self.change(|inside| {
+            if inside.attached == 0 {
+                inside.reader = Reader::Nobody;
+            }
+        });
     }
 
     /// Waits until little is waiting for the reader. Without a reader it does not wait: the oldest
@@ -159,11 +162,6 @@ impl Stream {
             enough.then_some(())
         })
         .await;
-    }
-
-    /// Waits for the answer or for whatever is said before it, and takes nothing away.
-    pub(crate) async fn first(&self) -> First {
-        self.wait_for(|inside| inside.backlog.first_message()).await
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -304,20 +302,6 @@ impl Stream {
     fn leave(&self, attached: u32) {
         self.change(|inside| {
             if inside.attached == attached {
-                inside.reader = Reader::Nobody;
-            }
-        });
-    }
-}
-
-/// A reader that has not come yet. Without it, what is said is not held up.
-#[derive(Debug)]
-pub(crate) struct Expected(Arc<Stream>);
-
-impl Drop for Expected {
-    fn drop(&mut self) {
-        self.0.change(|inside| {
-            if inside.attached == 0 {
                 inside.reader = Reader::Nobody;
             }
         });

@@ -30,7 +30,7 @@ impl Peer {
             .map(|capabilities| Client::new(capabilities, member("clientInfo")));
         {
             let mut book = lock(&self.book);
-            book.initialize = Some((key, route.clone()));
+            book.initialize = Some(Box::new((key, route.clone())));
             book.client = Arc::new(client.unwrap_or_default());
         }
         self.negotiate(negotiation::Input::Offer(offer));
@@ -65,14 +65,14 @@ impl Peer {
                 }
                 negotiation::Effect::Answer(agreement) => {
                     let asked = lock(&self.book).initialize.take();
-                    if let Some((key, route)) = asked {
+                    if let Some((key, route)) = asked.map(|asked| *asked) {
                         let result = self.inner.initialize_result(agreement.version);
                         self.answer(key, &result, &route);
                     }
                 }
                 negotiation::Effect::Fail(refusal) => {
                     let asked = lock(&self.book).initialize.take();
-                    if let Some((key, route)) = asked {
+                    if let Some((key, route)) = asked.map(|asked| *asked) {
                         self.refuse(key, &refusal, &route);
                     }
                     self.drain();

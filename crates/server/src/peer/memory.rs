@@ -33,8 +33,11 @@ pub(crate) struct Memory {
     capabilities: Box<RawValue>,
     info: Option<Box<RawValue>>,
     level: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     subscriptions: Vec<String>,
+    #[serde(default, skip_serializing_if = "JsonObject::is_empty")]
     data: JsonObject,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     instance: Option<String>,
     /// How many questions it was asked: their ids must not come again.
     asked: u64,
@@ -60,7 +63,7 @@ impl Peer {
             info: book.client.info.clone(),
             level: self.level().as_str().to_owned(),
             subscriptions: book.subscriptions.keys().map(ToString::to_string).collect(),
-            data: book.data.clone(),
+            data: book.data.as_deref().cloned().unwrap_or_default(),
             instance: self.instance.as_ref().map(|one| one.id().to_string()),
             asked: book.next_ask,
         })
@@ -94,7 +97,7 @@ impl Peer {
                 capabilities: memory.capabilities,
                 info: memory.info,
             });
-            book.data = memory.data;
+            book.data = (!memory.data.is_empty()).then(|| Box::new(memory.data));
             book.next_ask = memory.asked;
             for uri in memory.subscriptions {
                 book.ledger.apply(&[Effect::Subscribe(uri.clone())], now);

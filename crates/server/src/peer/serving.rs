@@ -161,7 +161,7 @@ impl Peer {
 
     fn said(self: &Arc<Self>, key: Key, said: Option<Said>, route: &Route) {
         self.settle(key, || match said {
-            Some(said) => route.answer(said.tone, |out| out.extend(said.line)),
+            Some(said) => route.answer_with(said.tone, said.line),
             None => route.silent(),
         });
     }

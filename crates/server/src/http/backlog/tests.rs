@@ -185,23 +185,6 @@ fn room_is_what_is_unsent_and_not_what_is_kept() {
 }
 
 #[test]
-fn an_answer_with_nothing_before_it_is_the_first_message() {
-    let mut backlog = Backlog::new();
-    assert_eq!(backlog.first_message(), None);
-    backlog.answer("z".into());
-    assert_eq!(backlog.first_message(), Some(First::Answer("z".into())));
-}
-
-#[test]
-fn an_answer_with_something_before_it_needs_a_stream() {
-    let mut backlog = spoken(&["a"]);
-    assert_eq!(backlog.first_message(), Some(First::Spoke));
-    drain(&mut backlog, Retention::Once);
-    backlog.answer("z".into());
-    assert_eq!(backlog.first_message(), Some(First::Spoke));
-}
-
-#[test]
 fn an_empty_queue_gives_back_its_memory() {
     let rules = StreamRules {
         keep_events: 1000,

@@ -1,8 +1,8 @@
 //! What a client takes, and what it sends: `Accept` and `Content-Type`.
 
 use http::{
-    HeaderMap,
-    header::{ACCEPT, CONTENT_TYPE},
+    HeaderMap, HeaderValue,
+    header::{ACCEPT, CONTENT_TYPE, GetAll},
 };
 
 /// What a client takes as an answer.
@@ -14,12 +14,23 @@ pub(crate) struct Accepts {
     pub(crate) events: bool,
 }
 
+/// What clients say as the specification asks them to. Nobody else's words need to be read.
+const BOTH: &[u8] = b"application/json, text/event-stream";
+const JSON: &[u8] = b"application/json";
+
 impl Accepts {
     /// Reads every `Accept` line. A request without any takes everything.
     pub(crate) fn read(headers: &HeaderMap) -> Self {
+        let lines = headers.get_all(ACCEPT);
+        if is_just(&lines, BOTH) {
+            return Self {
+                json: true,
+                events: true,
+            };
+        }
         let (mut json, mut events) = (Wish::default(), Wish::default());
         let mut anything = true;
-        for line in headers.get_all(ACCEPT) {
+        for line in lines {
             // A line that cannot be read names something, if nothing of ours.
             let Ok(line) = line.to_str() else {
                 anything = false;
@@ -106,6 +117,13 @@ impl<'a> Range<'a> {
     }
 }
 
+/// Whether there is one line, and it is this one to the letter.
+fn is_just(lines: &GetAll<'_, HeaderValue>, expected: &[u8]) -> bool {
+    let mut lines = lines.iter();
+    let same = |line: &HeaderValue| line.as_bytes() == expected;
+    lines.next().is_some_and(same) && lines.next().is_none()
+}
+
 /// Only a clear zero means no: a weight that cannot be read is not one.
 fn is_zero(weight: &str) -> bool {
     weight.contains('0') && weight.chars().all(|c| c == '0' || c == '.')
@@ -113,7 +131,11 @@ fn is_zero(weight: &str) -> bool {
 
 /// Whether the body is said to be JSON. JSON is UTF-8, so another charset is something else.
 pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let mut values = headers.get_all(CONTENT_TYPE).iter();
+    let values = headers.get_all(CONTENT_TYPE);
+    if is_just(&values, JSON) {
+        return true;
+    }
+    let mut values = values.iter();
     let (Some(value), None) = (values.next(), values.next()) else {
         return false;
     };
@@ -198,6 +220,15 @@ mod tests {
         assert_eq!(accepts(&["application/*"]), (true, false));
         assert_eq!(accepts(&["text/*"]), (false, true));
         assert_eq!(accepts(&["*/json"]), (false, false));
+    }
+
+    #[test]
+    fn a_usual_line_does_not_hide_an_unusual_one() {
+        let usual = "application/json, text/event-stream";
+        assert_eq!(accepts(&[usual, "text/html"]), (true, true));
+        assert_eq!(accepts(&["text/html", usual]), (true, true));
+        assert_eq!(accepts(&["Application/JSON;q=0", "*/*"]), (false, true));
+        assert_eq!(accepts(&[usual, "é"]), (true, true));
     }
 
     #[test]

@@ -53,7 +53,7 @@ impl Param {
 
     fn check(&self, headers: &HeaderMap, arguments: Option<&JsonObject>) -> Result<(), String> {
         let header = &self.header;
-        let value = single(headers, header)?;
+        let value = single(headers, header, header)?;
         let argument = arguments.and_then(|arguments| self.find(arguments));
         match (value, argument.and_then(mirrored)) {
             (None, None) => Ok(()),

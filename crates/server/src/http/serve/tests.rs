@@ -25,7 +25,7 @@ async fn start(router: Router, options: ServeOptions) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = oneshot::channel();
-    let served = tokio::spawn(serve(listener, router, options, async {
+    let served = tokio::spawn(serve(listener, Site::new(router), options, async {
         let _ = stopped.await;
     }));
     Running {
@@ -527,9 +527,14 @@ async fn a_failed_accept_is_tried_again() {
         .unwrap();
     client.write_all(LAST_REQUEST).await.unwrap();
     let (stop, stopped) = oneshot::channel::<()>();
-    let serving = serve_from(listener, hello(), ServeOptions::default(), async {
-        let _ = stopped.await;
-    });
+    let serving = serve_from(
+        listener,
+        Site::new(hello()),
+        ServeOptions::default(),
+        async {
+            let _ = stopped.await;
+        },
+    );
     let asking = async {
         let answer = rest(&mut client).await;
         stop.send(()).unwrap();
@@ -545,7 +550,7 @@ async fn what_is_no_listener_is_given_up() {
     let listener = failing(vec![io::ErrorKind::InvalidInput.into()]).await;
     let served = serve_from(
         listener,
-        hello(),
+        Site::new(hello()),
         ServeOptions::default(),
         std::future::pending(),
     );

@@ -305,32 +305,9 @@ async fn a_guard_may_use_the_stream() {
 }
 
 #[tokio::test]
-async fn an_answer_alone_needs_no_stream() {
-    let stream = replayable();
-    let asked = Arc::clone(&stream);
-    let first = tokio::spawn(async move { asked.first().await });
-    tokio::task::yield_now().await;
-    stream.answer(b"z".into());
-    assert_eq!(first.await.unwrap(), First::Answer("z".into()));
-    // It was only looked at.
-    check(&mut stream.body(primed()), &[("2a-1", "z")]);
-}
-
-#[tokio::test]
-async fn an_answer_after_other_words_needs_a_stream() {
-    let stream = once();
-    assert_eq!(stream.first().now_or_never(), None);
-    say(&stream, "a");
-    assert_eq!(stream.first().await, First::Spoke);
-    stream.answer(b"z".into());
-    assert_eq!(stream.first().await, First::Spoke);
-}
-
-#[tokio::test]
 async fn a_call_that_was_taken_back_has_no_answer() {
     let stream = once();
     stream.end();
-    assert_eq!(stream.first().await, First::Ended);
     assert!(!stream.say(b"late".into()));
     stream.answer(b"late".into());
     assert_eq!(read(&mut stream.body(BodyOptions::default())), Now::Over);
