@@ -169,7 +169,7 @@ impl<'a> Window<'a> {
                 }
                 ready = input.writable(), if self.written < self.out.len() => {
                     ready?;
-                    match input.try_write(&self.out[self.written..]) {
+                    match input.try_write(self.next_request()) {
                         Ok(some) => self.written += some,
                         Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                         Err(error) => return Err(error.into()),
@@ -218,6 +218,14 @@ impl<'a> Window<'a> {
         self.in_flight += 1;
         self.question.write(slot.id, &mut self.out);
         self.out.push(b'\n');
+    }
+
+    /// What is left of the first request that is not written. Each is a write of its own: they
+    /// come from callers that do not know of each other.
+    fn next_request(&self) -> &[u8] {
+        let rest = &self.out[self.written..];
+        let end = memchr::memchr(b'\n', rest).map_or(rest.len(), |end| end + 1);
+        &rest[..end]
     }
 
     fn forget_what_is_written(&mut self) {
