@@ -1,13 +1,17 @@
 //! Protocol versions, the two eras they fall into, and which methods exist where.
 
-use crate::{Code, Level, Refusal, RpcCode};
+use crate::RpcCode;
 use memchr::memmem::Finder;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
-    de::{Error, IgnoredAny, MapAccess, Visitor},
+    de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, fmt, marker::PhantomData, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, fmt, sync::LazyLock};
+
+mod modern;
+
+pub use modern::{About, Modern, modern};
 
 /// A published revision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -228,170 +232,6 @@ methods! {
     SubscriptionsListen "subscriptions/listen" V2026_07_28..=V2026_07_28 None;
 }
 
-/// What a 2026-07-28 request says about itself.
-#[derive(Clone, Copy, Debug)]
-pub struct Modern<'a> {
-    /// The version it is written in.
-    pub version: Version,
-    /// What its client can do: an object.
-    pub capabilities: &'a RawValue,
-    /// Who its client is, if it says so.
-    pub client: Option<&'a RawValue>,
-    /// From which level on it wants log messages; none if it does not say.
-    pub level: Option<Level>,
-    /// What progress is to be reported with: a string or an integer.
-    pub progress: Option<&'a RawValue>,
-    /// What it is about.
-    pub about: About<'a>,
-}
-
-/// What a request is about: those of its parameters that are names, as they were written.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct About<'a> {
-    /// `name`, of a tool or a prompt.
-    pub name: Option<&'a RawValue>,
-    /// `uri`, of a resource.
-    pub uri: Option<&'a RawValue>,
-    /// `taskId`.
-    pub task: Option<&'a RawValue>,
-}
-
-/// Reads the modern `_meta` of a request. `None`: it has none, so it belongs to the handshake era.
-///
-/// ```
-/// use interlock_proto::{Version, era::modern};
-///
-/// let params = serde_json::value::RawValue::from_string(
-///     r#"{"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28",
-///                   "io.modelcontextprotocol/clientCapabilities": {}}}"#.to_owned(),
-/// ).unwrap();
-/// assert_eq!(modern(Some(&params)).unwrap().unwrap().version, Version::V2026_07_28);
-/// assert!(modern(None).unwrap().is_none());
-/// ```
-///
-/// # Errors
-///
-/// −32022 for a version that is not served statelessly, −32602 for a required field that is
-/// missing or of the wrong type.
-pub fn modern(params: Option<&RawValue>) -> Result<Option<Modern<'_>>, Refusal> {
-    const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
-    const LEVEL: &str = "io.modelcontextprotocol/logLevel";
-
-    #[derive(Deserialize)]
-    struct Meta<'a> {
-        #[serde(borrow, default, rename = "io.modelcontextprotocol/protocolVersion")]
-        version: Option<&'a RawValue>,
-        #[serde(borrow, default, rename = "io.modelcontextprotocol/clientCapabilities")]
-        capabilities: Option<&'a RawValue>,
-        #[serde(borrow, default, rename = "io.modelcontextprotocol/clientInfo")]
-        client: Option<&'a RawValue>,
-        #[serde(borrow, default, rename = "io.modelcontextprotocol/logLevel")]
-        level: Option<&'a RawValue>,
-        #[serde(borrow, default, rename = "progressToken")]
-        progress: Option<&'a RawValue>,
-    }
-
-    // Most requests of the handshake era are told by this alone, without reading them twice. The
-    // needle holds no character that a JSON writer would escape.
-    let Some(params) = params.filter(|raw| PROTOCOL_VERSION.find(raw.get().as_bytes()).is_some())
-    else {
-        return Ok(None);
-    };
-    // Params that are no object, or a `_meta` that is none, carry no modern `_meta`; the method's
-    // own reader says what is wrong with them.
-    let Some(Params {
-        meta: Some(meta),
-        about,
-    }) = object::<Params<'_>>(params)
-    else {
-        return Ok(None);
-    };
-    let Some(meta) = object::<Meta<'_>>(meta) else {
-        return Ok(None);
-    };
-    let Some(version) = meta.version else {
-        return Ok(None);
-    };
-    let mismatch = |what: &str| {
-        Refusal::new(Code::FieldTypeMismatch)
-            .because(format!("`_meta[\"{what}\"]` has the wrong type"))
-    };
-    let requested =
-        text(version).ok_or_else(|| mismatch("io.modelcontextprotocol/protocolVersion"))?;
-    let version = Version::STATELESS
-        .iter()
-        .copied()
-        .find(|version| version.as_str() == requested)
-        .ok_or_else(|| Refusal::unsupported_version(&requested))?;
-    let capabilities = meta.capabilities.ok_or_else(|| {
-        Refusal::new(Code::MissingRequiredField)
-            .because(format!("`_meta[\"{CAPABILITIES}\"]` is missing"))
-    })?;
-    if !capabilities.get().starts_with('{') {
-        return Err(mismatch(CAPABILITIES));
-    }
-    let level = meta
-        .level
-        .map(|raw| level(raw).ok_or_else(|| mismatch(LEVEL)));
-    Ok(Some(Modern {
-        version,
-        capabilities,
-        client: meta.client.filter(|client| client.get().starts_with('{')),
-        level: level.transpose()?,
-        progress: meta.progress.filter(is_token),
-        about,
-    }))
-}
-
-/// What most messages of the handshake era do not hold. Neither needle holds a character that a
-/// JSON writer would escape.
-static PROTOCOL_VERSION: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("protocolVersion"));
-static PROGRESS_TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
-
-/// The parameters of a request, as far as they are the same for all methods.
-struct Params<'a> {
-    meta: Option<&'a RawValue>,
-    about: About<'a>,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
-    /// By hand, since a name that is there twice is the method's business.
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Members<'a>(PhantomData<Params<'a>>);
-
-        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
-            type Value = Params<'a>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("an object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut about = About::default();
-                let mut meta = None;
-                while let Some(Text(key)) = map.next_key()? {
-                    match &*key {
-                        "_meta" if meta.is_some() => {
-                            return Err(A::Error::duplicate_field("_meta"));
-                        }
-                        "_meta" => meta = Some(map.next_value()?),
-                        "name" => about.name = map.next_value()?,
-                        "uri" => about.uri = map.next_value()?,
-                        "taskId" => about.task = map.next_value()?,
-                        _ => {
-                            map.next_value::<IgnoredAny>()?;
-                        }
-                    }
-                }
-                let meta = meta.flatten();
-                Ok(Params { meta, about })
-            }
-        }
-
-        deserializer.deserialize_map(Members(PhantomData))
-    }
-}
-
 /// The capabilities a client declares, those we know apart from those we do not.
 ///
 /// `None` if it is no object. Of unknown names a bounded number is kept, each cut short.
@@ -414,10 +254,8 @@ pub fn declared(capabilities: &RawValue) -> Option<(Vec<Capability>, Vec<Box<str
     Some((known, unknown))
 }
 
-/// Reads the name of a log level.
-fn level(raw: &RawValue) -> Option<Level> {
-    Level::parse(&text(raw)?)
-}
+/// What most messages do not hold. No JSON writer would escape any of it.
+static PROGRESS_TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
 
 /// What a request says about itself besides its parameters, in any version.
 #[derive(Clone, Copy, Debug, Default)]
@@ -495,14 +333,6 @@ pub fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
     found.filter(|value| value.get() != "null")
 }
 
-/// Reads an object, and nothing else: a derived reader would take an array for one.
-fn object<'a, T: Deserialize<'a>>(raw: &'a RawValue) -> Option<T> {
-    if !raw.get().starts_with('{') {
-        return None;
-    }
-    serde_json::from_str(raw.get()).ok()
-}
-
 /// The code of "no such resource": it changed with 2026-07-28.
 #[must_use]
 pub const fn resource_not_found(version: Version) -> RpcCode {
@@ -515,7 +345,7 @@ pub const fn resource_not_found(version: Version) -> RpcCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Ability;
+    use crate::{Ability, Code, Refusal};
 
     fn params(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()

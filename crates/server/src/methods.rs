@@ -17,7 +17,7 @@ use crate::{
 use http::HeaderMap;
 use interlock_proto::{
     Code, Refusal, Version,
-    era::{Era, Method, Modern},
+    era::{self, About, Era, Method, Modern},
     refusal::shortened,
 };
 use interlock_workflow::{Kind, Pass, Workflow};
@@ -113,7 +113,7 @@ impl Inner {
             input_responses,
             request_state,
             ..
-        } = read(asked.method.name(), asked.params)?;
+        } = Call::read(asked)?;
         let retry = Retry {
             input_responses,
             request_state,
@@ -261,7 +261,7 @@ impl Inner {
             input_responses,
             request_state,
             ..
-        } = read(asked.method.name(), asked.params)?;
+        } = Call::read(asked)?;
         let retry = Retry {
             input_responses,
             request_state,
@@ -375,6 +375,33 @@ struct Call<'a> {
     request_state: Option<String>,
     #[serde(default, rename = "_meta")]
     _meta: Meta,
+}
+
+impl<'a> Call<'a> {
+    fn read(asked: Asked<'a>) -> Result<Self, Refusal> {
+        let known = asked.modern.and_then(|modern| Self::known(&modern.about));
+        known.map_or_else(|| read(asked.method.name(), asked.params), Ok)
+    }
+
+    /// Of a stateless request the parameters are known already. If anything is wrong with them,
+    /// reading them again tells what.
+    fn known(about: &About<'a>) -> Option<Self> {
+        fn given<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<Option<T>> {
+            raw.map(|raw| serde_json::from_str(raw.get()))
+                .transpose()
+                .ok()
+        }
+        if about.twice {
+            return None;
+        }
+        Some(Self {
+            name: era::text(about.name?)?,
+            arguments: given(about.arguments)?,
+            input_responses: given(about.input_responses)?,
+            request_state: given(about.request_state)?,
+            _meta: Meta,
+        })
+    }
 }
 
 #[derive(Deserialize)]
