@@ -13,7 +13,7 @@ use http::{
     header::{GetAll, HOST, ORIGIN},
 };
 use interlock_proto::{Code, Refusal, refusal::shortened};
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::OnceLock};
 
 /// The names a server answers to, and the pages that may speak to it.
 ///
@@ -112,6 +112,7 @@ impl AllowedHosts {
             hosts: (!self.any_host).then_some(hosts),
             origins: (!self.any_origin).then_some(origins),
             loopback: self.loopback,
+            usual: OnceLock::new(),
         };
         if problems.is_empty() {
             Ok(doors)
@@ -129,6 +130,8 @@ pub(crate) struct Doors {
     /// None: every origin.
     origins: Option<Vec<Origin>>,
     loopback: Loopback,
+    /// The `Host` that was let in first. Mostly there is no other, so it is not read again.
+    usual: OnceLock<Box<[u8]>>,
 }
 
 impl Doors {
@@ -142,9 +145,17 @@ impl Doors {
         let Some(hosts) = &self.hosts else {
             return Ok(());
         };
+        let named = only(headers.get_all(HOST), "Host")?.filter(|_| uri.authority().is_none());
+        let named = named.map(HeaderValue::as_bytes);
+        if named.is_some() && named == self.usual.get().map(|usual| &**usual) {
+            return Ok(());
+        }
         let asked = asked_host(uri, headers)?;
         let loopback = self.loopback == Loopback::Allowed && asked.host.is_loopback();
         if loopback || hosts.iter().any(|host| host.covers(&asked)) {
+            if let Some(named) = named {
+                self.usual.get_or_init(|| named.into());
+            }
             Ok(())
         } else {
             Err(forbidden(format!(
@@ -272,6 +283,28 @@ mod tests {
             "[0000::0001]",
         ] {
             assert_eq!(ask(&usual, &[host], &[]), Ok(()), "{host}");
+        }
+    }
+
+    #[test]
+    fn whom_it_has_let_in_changes_nothing_for_others() {
+        let doors = AllowedHosts::new().doors().unwrap();
+        let ask = |uri: &str, hosts: &[&str]| {
+            let mut headers = HeaderMap::new();
+            for host in hosts {
+                headers.append(HOST, HeaderValue::from_str(host).unwrap());
+            }
+            doors.check(&uri.parse().unwrap(), &headers)
+        };
+        refused(ask("/mcp", &["evil.example.com"]), NOT_OURS);
+        for _ in 0..2 {
+            assert_eq!(ask("/mcp", &["localhost:80"]), Ok(()));
+            assert_eq!(ask("/mcp", &["127.0.0.1"]), Ok(()));
+            refused(ask("/mcp", &["evil.example.com"]), NOT_OURS);
+            refused(ask("/mcp", &["localhost:80", "localhost:80"]), "more than");
+            refused(ask("http://evil/", &["localhost:80"]), "different hosts");
+            refused(ask("/mcp", &["localhost:80 "]), UNREADABLE);
+            refused(ask("/mcp", &[]), "missing");
         }
     }
 
