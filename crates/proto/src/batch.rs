@@ -52,6 +52,12 @@ impl Batch<'_> {
     }
 }
 
+/// Whether this may be a batch. Of anything else the version does not matter to [`parse`].
+#[must_use]
+pub fn is_likely(bytes: &[u8]) -> bool {
+    bytes.trim_ascii_start().first() == Some(&b'[')
+}
+
 /// Reads one message, or a batch if the version that was agreed on has them.
 ///
 /// ```
@@ -74,8 +80,7 @@ pub fn parse<'a>(
     version: Option<Version>,
 ) -> Result<Incoming<'a>, Malformed> {
     let text = frame::text(bytes, limits)?;
-    let is_array = text.trim_start().starts_with('[');
-    if !is_array || !version.is_some_and(Version::has_batches) {
+    if !is_likely(bytes) || !version.is_some_and(Version::has_batches) {
         return frame::judge(text, limits).map(Incoming::One);
     }
     let Members { raw, more } = serde_json::from_str(text)

@@ -19,14 +19,14 @@ use crate::{
     failure::Failure,
     handler::{Prepared, Reply},
     instance::{Held, Instance, Turn},
-    route::{Route, Tone},
+    route::Route,
     server::Inner,
     signal::Signals,
     voice::{Asking, Progress, Word},
     wire::{self, Transition},
 };
 use interlock_proto::{
-    AskId, Code, Refusal, RequestId, Time,
+    AskId, Code, Refusal, Time,
     invocation::{self, Effect, Finish, Input, Invocation, State},
     machine::Machine,
 };
@@ -64,26 +64,20 @@ pub(crate) enum Purpose {
 
 /// Where a call's messages go, who made it, and where it hears from its connection.
 pub(crate) struct Line {
-    pub(crate) id: RequestId,
     pub(crate) route: Route,
     pub(crate) caller: Caller,
     pub(crate) signals: Signals,
-}
-
-/// The answer to a call: a whole line.
-#[derive(Debug)]
-pub(crate) struct Said {
-    pub(crate) tone: Tone,
-    pub(crate) line: Vec<u8>,
+    /// When the call came.
+    pub(crate) at: Time,
 }
 
 /// A call on its way.
 pub(crate) struct Running {
     /// What its handler knows, too.
     shared: Arc<Shared>,
-    id: RequestId,
     route: Route,
     signals: Signals,
+    at: Time,
     purpose: Purpose,
     kind: Kind,
     name: String,
@@ -113,19 +107,16 @@ pub(crate) struct Running {
     questions: Vec<Asking>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
-    said: Option<Said>,
+    said: Option<Answer>,
 }
-
-/// How long an answer may be before its buffer has to grow.
-const USUAL: usize = 512;
 
 impl Running {
     pub(crate) fn new(inner: &Arc<Inner>, start: Start, line: Line) -> Self {
         Self {
             shared: Arc::new(Shared::new(Arc::clone(inner), line.caller)),
-            id: line.id,
             route: line.route,
             signals: line.signals,
+            at: line.at,
             purpose: start.purpose,
             kind: start.kind,
             name: start.name,
@@ -156,14 +147,13 @@ impl Running {
     /// [`run`](Self::run) goes on with it.
     pub(crate) fn begin(&mut self) -> bool {
         let times = self.inner().times;
-        // For all of it: a handler that need not wait is done when it is done.
-        let now = self.inner().clock.now();
         let mut input = Input::Call {
             queue: times.queue,
             grace: times.grace,
         };
         loop {
-            self.step(input, now);
+            // A handler that need not wait is done when it is done, however long that took.
+            self.step(input, self.at);
             if !self.obey_at_once() {
                 return false;
             }
@@ -184,7 +174,7 @@ impl Running {
     }
 
     /// What is said in the end. Nothing is said if the client took the call back.
-    pub(crate) fn said(mut self) -> Option<Said> {
+    pub(crate) fn said(mut self) -> Option<Answer> {
         self.said.take()
     }
 
@@ -194,7 +184,7 @@ impl Running {
     }
 
     /// Runs the call to its end, and says what is said then.
-    pub(crate) async fn run(mut self) -> Option<Said> {
+    pub(crate) async fn run(mut self) -> Option<Answer> {
         loop {
             while let Some(effect) = self.orders.next() {
                 match effect {
@@ -531,7 +521,7 @@ impl Running {
                 return self.refuse(no);
             }
         };
-        self.answer(answer);
+        self.said = Some(answer);
     }
 
     fn stamp(&self) -> Stamp<'_> {
@@ -547,7 +537,7 @@ impl Running {
         match round.ask(&self.shared.inner.sealer, &questions, now, patience) {
             Ok(mut result) => {
                 result["_meta"] = self.stamp().meta().into();
-                self.answer(Answer::Asks(result));
+                self.said = Some(Answer::Asks(result));
             }
             Err(refusal) => self.refuse(refusal.into()),
         }
@@ -555,13 +545,7 @@ impl Running {
 
     fn refuse(&mut self, no: No) {
         let answer = convert::refused(self.kind, no, self.stamp());
-        self.answer(answer);
-    }
-
-    fn answer(&mut self, answer: Answer) {
-        let mut line = Vec::with_capacity(USUAL);
-        let tone = wire::answer(&mut line, &self.id, answer);
-        self.said = Some(Said { tone, line });
+        self.said = Some(answer);
     }
 
     fn place(&self) -> Option<serde_json::Value> {

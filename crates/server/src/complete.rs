@@ -54,7 +54,7 @@ impl Inner {
             handler,
             instance: asked.instance.cloned(),
         };
-        Ok(Plan::Call(Box::new(start), Round::default()))
+        Ok(Plan::Call(start, Round::default()))
     }
 }
 

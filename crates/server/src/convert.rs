@@ -264,7 +264,14 @@ pub(crate) fn refused(kind: Kind, no: No, stamp: Stamp<'_>) -> Answer {
 }
 
 fn error(no: No) -> Answer {
-    Answer::Error(no.refusal.rpc_code(), no.into_error())
+    no.into()
+}
+
+impl From<No> for Answer {
+    /// As the protocol's own error.
+    fn from(no: No) -> Self {
+        Self::Error(no.refusal.rpc_code(), no.into_error())
+    }
 }
 
 /// What a call of that kind is answered with when its handler fails.

@@ -1,13 +1,12 @@
 //! How a call is set going, and how the end of all calls is waited for.
 
 use crate::{
-    call::{Line, Running, Said, Start},
-    route::Tone,
+    call::{Line, Running, Start},
+    convert::{Answer, No},
     server::Inner,
-    wire,
 };
 use futures_util::{FutureExt, future::BoxFuture};
-use interlock_proto::{Code, Refusal, RequestId, frame::ErrorId};
+use interlock_proto::{Code, Refusal};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, atomic::AtomicUsize, atomic::Ordering},
@@ -23,22 +22,21 @@ pub(crate) fn launch(
     inner: &Arc<Inner>,
     start: Start,
     line: Line,
-    done: impl FnOnce(Option<Said>) + Send + 'static,
+    done: impl FnOnce(Option<Answer>) + Send + 'static,
 ) -> Option<Rest> {
-    let id = line.id.clone();
     let mut call = Running::new(inner, start, line);
     let counted = inner.calls.begin();
     let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
     if !matches!(begun, Ok(false)) {
         let said = call.said();
-        done(begun.map_or_else(|_| Some(broken(&id)), |_| said));
+        done(begun.map_or_else(|_| Some(broken()), |_| said));
         drop(counted);
         return None;
     }
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;
-        done(ended.unwrap_or_else(|_| Some(broken(&id))));
+        done(ended.unwrap_or_else(|_| Some(broken())));
         drop(counted);
     });
     // Without the runtime's rationing: a call that has to wait must at least get in line now, or
@@ -54,14 +52,8 @@ pub(crate) fn launch(
 }
 
 /// What is said for a call whose own loop has panicked.
-fn broken(id: &RequestId) -> Said {
-    let mut line = Vec::new();
-    let refusal = Refusal::new(Code::InternalError);
-    wire::error(&mut line, &ErrorId::Known(id.clone()), &refusal);
-    Said {
-        tone: Tone::Error(refusal.rpc_code()),
-        line,
-    }
+fn broken() -> Answer {
+    No::from(Refusal::new(Code::InternalError)).into()
 }
 
 /// The calls that have begun and not ended, whoever made them.

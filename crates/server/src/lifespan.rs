@@ -9,7 +9,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Lifespan {
     /// Held while a hook runs, so that nobody is served before the start is done.
     hooking: tokio::sync::Mutex<()>,
     app: Mutex<Option<App>>,
+    /// Whether there was ever anything in it.
+    has_app: AtomicBool,
 }
 
 impl Lifespan {
@@ -36,6 +38,7 @@ impl Lifespan {
     pub(crate) fn of(app: App) -> Self {
         Self {
             app: Mutex::new(Some(app)),
+            has_app: AtomicBool::new(true),
             ..Self::default()
         }
     }
@@ -63,6 +66,10 @@ impl Lifespan {
     }
 
     pub(crate) fn app(&self) -> Option<App> {
+        // Most applications make nothing.
+        if !self.has_app.load(Ordering::Acquire) {
+            return None;
+        }
         lock(&self.app).clone()
     }
 
@@ -76,6 +83,7 @@ impl Lifespan {
                 io::Error::other(format!("the application did not start: {failure}"))
             })?;
             *lock(&self.app) = Some(app);
+            self.has_app.store(true, Ordering::Release);
         }
         self.serving.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -36,7 +36,7 @@ pub(crate) enum Plan {
     /// An answer that had to be made.
     Answer(Answer),
     /// A handler has to run, with the answers that its client has brought.
-    Call(Box<Start>, Round),
+    Call(Start, Round),
 }
 
 /// A template that a URI fits, and the values that the URI is made of.
@@ -314,7 +314,7 @@ impl Inner {
                     handler,
                     instance: asked.instance.cloned(),
                 };
-                Ok(Plan::Call(Box::new(start), round))
+                Ok(Plan::Call(start, round))
             }
             Err(refusal) => Ok(refuse(refusal.into())),
         }

@@ -15,6 +15,9 @@ pub(crate) struct Outbox {
 impl Outbox {
     /// While so much is waiting to be written, nothing more is taken in.
     pub(crate) const ENOUGH: usize = 1024 * 1024;
+    /// How much room is kept for what comes next. One answer may go beyond what is enough, and to
+    /// make room for it again and again would cost more than to write it.
+    const KEPT: usize = 4 * Self::ENOUGH;
 
     pub(crate) fn len(&self) -> usize {
         self.bytes.len() - self.gone
@@ -79,7 +82,7 @@ impl Outbox {
         if self.is_empty() {
             self.bytes.clear();
             self.gone = 0;
-            self.bytes.shrink_to(Self::ENOUGH);
+            self.bytes.shrink_to(Self::KEPT);
         } else if self.gone > Self::ENOUGH && self.gone > self.bytes.len() / 2 {
             // Each byte is moved at most once for each time the rest has halved.
             self.bytes.drain(..self.gone);

@@ -113,6 +113,8 @@ struct Arrived<'a> {
     request: &'a Request<'a>,
     modern: Option<Modern<'a>>,
     offer: Option<Offer>,
+    /// When it came.
+    at: Time,
 }
 
 /// How much a session may remember.
@@ -233,7 +235,9 @@ impl Peer {
 
     /// Takes one message, or one batch of them.
     pub(crate) fn on_message(self: &Arc<Self>, bytes: &[u8], route: &Route) {
-        match batch::parse(bytes, &self.inner.limits, self.version()) {
+        // Only for a batch does it matter what was agreed on.
+        let spoken = batch::is_likely(bytes).then(|| self.version()).flatten();
+        match batch::parse(bytes, &self.inner.limits, spoken) {
             Ok(Incoming::One(frame)) => self.on_frame(&frame, route),
             Ok(Incoming::Batch(batch)) => self.on_batch(batch, route),
             Err(malformed) => self.on_malformed(malformed, route),
@@ -288,6 +292,7 @@ impl Peer {
             request,
             modern,
             offer: None,
+            at: self.inner.clock.now(),
         };
         let input = match Method::parse(&request.method) {
             Some(Method::Initialize) if arrived.modern.is_none() => {
@@ -400,7 +405,10 @@ impl Peer {
 
     /// Lets the machine decide, and does what it orders.
     fn judge(self: &Arc<Self>, input: Input, carried: Carried<'_>, id: ErrorId, route: &Route) {
-        let now = self.inner.clock.now();
+        let now = match &carried {
+            Carried::Request(arrived) => arrived.at,
+            Carried::Nothing | Carried::Response(_) => self.inner.clock.now(),
+        };
         let stepped = lock(&self.book).step(&self.rules, input, now);
         match stepped {
             Ok((effects, transition)) => {

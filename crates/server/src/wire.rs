@@ -22,6 +22,22 @@ pub(crate) fn result(out: &mut Vec<u8>, id: &RequestId, result: &(impl Serialize
     out.push(b'\n');
 }
 
+/// Appends a result that was written before.
+pub(crate) fn ready(out: &mut Vec<u8>, id: &RequestId, result: &RawValue) {
+    frame::write_ready_result(out, id, result.get());
+    out.push(b'\n');
+}
+
+/// How long an answer may be before its buffer has to grow.
+const USUAL: usize = 512;
+
+/// The line that answers a call, and what it is.
+pub(crate) fn answered(id: &RequestId, said: Answer) -> (Tone, Vec<u8>) {
+    let mut line = Vec::with_capacity(USUAL);
+    let tone = answer(&mut line, id, said);
+    (tone, line)
+}
+
 /// Appends the answer to a call.
 pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) -> Tone {
     let (written, tone) = match answer {

@@ -4,7 +4,7 @@ use std::{borrow::Cow, io};
 
 use interlock_benches::tools;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 /// Everything that is known before the first message.
 pub(crate) struct Server {
@@ -15,6 +15,8 @@ pub(crate) struct Server {
 /// A message, read once. What is inside is read by whom it concerns.
 #[derive(Deserialize)]
 pub(crate) struct Message<'a> {
+    #[serde(borrow)]
+    jsonrpc: Cow<'a, str>,
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
@@ -28,16 +30,16 @@ pub(crate) struct Message<'a> {
 pub(crate) struct Params<'a> {
     #[serde(borrow)]
     pub(crate) name: Option<Cow<'a, str>>,
-    #[serde(borrow)]
-    arguments: Option<Echo<'a>>,
+    /// A server does not know which tools it will have, so that arguments are JSON to it.
+    arguments: Option<Map<String, Value>>,
     #[serde(borrow, rename = "_meta")]
     pub(crate) meta: Option<Meta<'a>>,
 }
 
+/// What the tool makes of its arguments.
 #[derive(Deserialize)]
-struct Echo<'a> {
-    #[serde(borrow)]
-    text: Cow<'a, str>,
+struct Echo {
+    text: String,
 }
 
 #[derive(Deserialize)]
@@ -69,8 +71,10 @@ impl Server {
     /// Reads a message and writes its answer, if it gets one.
     pub(crate) fn answer(&self, message: &[u8], out: &mut Vec<u8>) -> bool {
         match serde_json::from_slice(message) {
-            Ok(message) => self.answer_to(&message, Era::Sessions, out),
-            Err(_) => {
+            Ok(message) if Message::is_of_version_two(&message) => {
+                self.answer_to(&message, Era::Sessions, out)
+            }
+            Ok(_) | Err(_) => {
                 let error = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"not a message"}}"#;
                 out.extend_from_slice(error.as_bytes());
                 true
@@ -104,6 +108,10 @@ impl Server {
 }
 
 impl<'a> Message<'a> {
+    pub(crate) fn is_of_version_two(&self) -> bool {
+        self.jsonrpc == "2.0"
+    }
+
     pub(crate) fn params(&self) -> Option<Params<'a>> {
         serde_json::from_str(self.params?.get()).ok()
     }
@@ -111,12 +119,14 @@ impl<'a> Message<'a> {
 
 fn call(params: Option<Params<'_>>, end: &str, out: &mut Vec<u8>) {
     let call = params.filter(|params| params.name.as_deref() == Some("echo"));
-    let Some(echo) = call.and_then(|params| params.arguments) else {
+    let arguments = call.and_then(|params| params.arguments);
+    let echo = arguments.map(|arguments| serde_json::from_value(Value::Object(arguments)));
+    let Some(Ok(Echo { text })) = echo else {
         return error(-32602, "no such tool, or not its arguments", out);
     };
     out.extend_from_slice(br#","result":{"content":[{"type":"text","text":"#);
     // Writing text into memory does not fail.
-    let _ = serde_json::to_writer(&mut *out, &echo.text);
+    let _ = serde_json::to_writer(&mut *out, &text);
     out.extend_from_slice(br#"}],"isError":false"#);
     out.extend_from_slice(end.as_bytes());
 }

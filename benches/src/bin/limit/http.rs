@@ -5,6 +5,7 @@ use std::{
     convert::Infallible,
     io,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use bytes::Bytes;
@@ -13,10 +14,12 @@ use hyper::{
     HeaderMap, Method, Request, Response, StatusCode,
     body::Incoming,
     header::{CONTENT_TYPE, HeaderName, HeaderValue},
-    server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::TokioIo;
+use hyper_util::{
+    rt::{TokioExecutor, TokioIo, TokioTimer},
+    server::conn::auto,
+};
 use tokio::net::TcpListener;
 
 use crate::answer::{Era, Message, Params, Server};
@@ -26,6 +29,7 @@ static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 static METHOD: HeaderName = HeaderName::from_static("mcp-method");
 static NAME: HeaderName = HeaderName::from_static("mcp-name");
 const STATELESS: &str = "2026-07-28";
+const HEADERS_WITHIN: Duration = Duration::from_secs(10);
 
 type Sessions = Mutex<HashSet<Box<str>>>;
 type Answer = Response<Full<Bytes>>;
@@ -37,12 +41,17 @@ pub(crate) async fn serve(server: Arc<Server>, address: &str) -> io::Result<()> 
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         let (server, sessions) = (Arc::clone(&server), Arc::clone(&sessions));
+        // Both versions of HTTP on one port, and nobody takes for ever to send headers.
+        let mut builder = auto::Builder::new(TokioExecutor::new());
+        let http1 = &mut builder.http1();
+        http1.timer(TokioTimer::new());
+        http1.header_read_timeout(HEADERS_WITHIN);
         tokio::spawn(async move {
             let service = service_fn(|request| {
                 let (server, sessions) = (Arc::clone(&server), Arc::clone(&sessions));
                 async move { Ok::<_, Infallible>(handle(&server, &sessions, request).await) }
             });
-            let connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+            let connection = builder.serve_connection(TokioIo::new(stream), service);
             // A client that goes away in the middle has nobody to be told.
             let _ = connection.await;
         });
@@ -61,7 +70,8 @@ async fn handle(server: &Server, sessions: &Sessions, request: Request<Incoming>
         return bare(StatusCode::BAD_REQUEST);
     };
     let body = body.to_bytes();
-    let Ok(message) = serde_json::from_slice::<Message<'_>>(&body) else {
+    let message = serde_json::from_slice::<Message<'_>>(&body).ok();
+    let Some(message) = message.filter(Message::is_of_version_two) else {
         return bare(StatusCode::BAD_REQUEST);
     };
     let era = if says(&head.headers, &VERSION, STATELESS) {

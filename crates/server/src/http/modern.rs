@@ -9,8 +9,9 @@ use super::{
 };
 use crate::{
     audience::{Filter, Listen, Owner},
-    call::{Line, Said, Start},
+    call::{Line, Start},
     caller::{Caller, Client, Way},
+    convert::Answer,
     launch::launch,
     methods::{Asked, Plan},
     principal::Principal,
@@ -21,7 +22,7 @@ use crate::{
 };
 use http::{HeaderMap, StatusCode};
 use interlock_proto::{
-    Code, Refusal, RpcCode,
+    Code, Refusal, RequestId, RpcCode,
     era::{self, Era, Method, Modern},
     frame::{ErrorId, Request},
 };
@@ -72,18 +73,17 @@ pub(crate) async fn serve(
     match planned.map_err(|refusal| refuse(&refusal))? {
         Plan::Ready(result) => {
             let mut body = Vec::new();
-            wire::result(&mut body, &request.id, &*result);
+            wire::ready(&mut body, &request.id, &result);
             body.pop();
             Ok(reply::json(StatusCode::OK, body.into()))
         }
         Plan::Answer(answer) => {
-            let mut line = Vec::new();
-            let tone = wire::answer(&mut line, &request.id, answer);
+            let (tone, mut line) = wire::answered(&request.id, answer);
             line.pop();
             Ok(reply::json(reply::tone(Era::Stateless, tone), line.into()))
         }
         Plan::Call(start, round) => {
-            Ok(run(web, principal, in_flight, request, modern, *start, round).await)
+            Ok(run(web, principal, in_flight, request, modern, start, round).await)
         }
     }
 }
@@ -147,12 +147,13 @@ async fn run(
     let route = Route::Own(Arc::clone(&exchange));
     let (teller, signals) = Signals::channel();
     let line = Line {
-        id: request.id.clone(),
         route: route.clone(),
         caller,
         signals,
+        at: web.inner.clock.now(),
     };
-    let done = move |said| answer(&route, said);
+    let id = request.id.clone();
+    let done = move |said| answer(&route, &id, said);
     if let Some(mut rest) = launch(&web.inner, start, line, done) {
         let (web, hurry) = (Arc::clone(web), teller.clone());
         tokio::spawn(async move {
@@ -184,9 +185,12 @@ async fn run(
     }
 }
 
-fn answer(route: &Route, said: Option<Said>) {
+fn answer(route: &Route, id: &RequestId, said: Option<Answer>) {
     match said {
-        Some(said) => route.answer_with(said.tone, said.line),
+        Some(said) => {
+            let (tone, line) = wire::answered(id, said);
+            route.answer_with(tone, line);
+        }
         None => route.silent(),
     }
 }

@@ -2,17 +2,18 @@
 
 use super::{Arrived, Peer, Running};
 use crate::{
-    call::{Line, Said, Start},
+    call::{Line, Start},
     caller::{Caller, Client, Way},
+    convert::Answer,
     launch::launch,
     methods::{Asked, Plan},
     round::Round,
-    route::{Route, lock},
+    route::{Route, Tone, lock},
     signal::{Signals, Teller},
     wire,
 };
 use interlock_proto::{
-    Code, Level, Refusal, Version,
+    Code, Level, Refusal, Time, Version,
     connection::{Key, Lane},
     era::{Meta, Method},
     refusal::shortened,
@@ -70,15 +71,16 @@ impl Peer {
             headers: None,
         });
         match served {
-            Ok(Plan::Ready(result)) => self.answer(key, &*result, route),
-            Ok(Plan::Answer(answer)) => {
-                let mut line = Vec::new();
-                let tone = wire::answer(&mut line, &key.id, answer);
-                self.said(key, Some(Said { tone, line }), route);
+            Ok(Plan::Ready(result)) => {
+                let id = key.id.clone();
+                self.settle(key, || {
+                    route.answer(Tone::Result, |out| wire::ready(out, &id, &result));
+                });
             }
+            Ok(Plan::Answer(answer)) => self.said(key, Some(answer), route),
             Ok(Plan::Call(start, round)) => {
                 let caller = self.caller(arrived, version, round);
-                self.call(key, *start, caller, route);
+                self.call(key, start, caller, arrived.at, route);
             }
             Err(refusal) => self.refuse(key, &refusal, route),
         }
@@ -126,13 +128,13 @@ impl Peer {
     }
 
     /// Runs a call: here and now if it does not have to wait, else as a task.
-    fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, route: &Route) {
+    fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, at: Time, route: &Route) {
         let (teller, signals) = Signals::channel();
         let line = Line {
-            id: key.id.clone(),
             route: route.clone(),
             caller,
             signals,
+            at,
         };
         // Before it begins, since it may be taken back from then on.
         let running = Running { teller, task: None };
@@ -159,11 +161,21 @@ impl Peer {
         }
     }
 
-    fn said(self: &Arc<Self>, key: Key, said: Option<Said>, route: &Route) {
-        self.settle(key, || match said {
-            Some(said) => route.answer_with(said.tone, said.line),
-            None => route.silent(),
-        });
+    fn said(self: &Arc<Self>, key: Key, said: Option<Answer>, route: &Route) {
+        let id = key.id.clone();
+        match (said, route) {
+            (None, _) => self.settle(key, || route.silent()),
+            // What all share it is written to at once.
+            (Some(said), Route::Shared(_)) => self.settle(key, || {
+                route.answer(Tone::Result, |out| {
+                    wire::answer(out, &id, said);
+                });
+            }),
+            (Some(said), Route::Feed(_) | Route::Own(_) | Route::Batch(_)) => {
+                let (tone, line) = wire::answered(&id, said);
+                self.settle(key, || route.answer_with(tone, line));
+            }
+        }
     }
 
     fn set_level(&self, params: Option<&RawValue>) -> Result<(), Refusal> {
