@@ -7,7 +7,7 @@
 
 use crate::{
     AskId, CallId, Code, Refusal, RequestId, RpcCode, Time, Version,
-    machine::{Machine, Step},
+    machine::{Effects, Machine, Step},
 };
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub use rules::{Duplicates, EarlyPing, Rules};
 pub struct Connection;
 
 /// Where a connection is in its life.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum State {
     /// Nothing has been agreed on.
     NotInitialized {
@@ -287,11 +287,11 @@ fn initializing(
             } else {
                 State::Subscribed(version)
             };
-            go(next, vec![Effect::Activate])
+            go(next, [Effect::Activate])
         }
         // The client is not ready for requests of ours.
         Input::Ask(_) => Err(Refusal::new(Code::ServerUninitialized)),
-        Input::Subscribed(uri) => go(here, vec![Effect::Subscribe(uri)]),
+        Input::Subscribed(uri) => go(here, [Effect::Subscribe(uri)]),
         Input::Initialize { .. }
         | Input::Ping { .. }
         | Input::Request(_)
@@ -321,13 +321,13 @@ fn open(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Time) -
         Input::Ready | Input::Notification => ignore(here, Noise::Notification),
         Input::Response(ask) => response(here, ledger, ask),
         Input::Ask(ask) if ledger.asks.contains(&ask) => stay(here),
-        Input::Ask(ask) => go(here.clone(), vec![Effect::SendAsk(ask)]),
+        Input::Ask(ask) => go(*here, [Effect::SendAsk(ask)]),
         Input::Subscribed(uri) => {
             let next = match here.version() {
                 Some(version) => State::Subscribed(version),
-                None => here.clone(),
+                None => *here,
             };
-            go(next, vec![Effect::Subscribe(uri)])
+            go(next, [Effect::Subscribe(uri)])
         }
         Input::Unsubscribed(uri) => {
             let last = ledger.subscriptions.keys().all(|known| *known == uri);
@@ -339,9 +339,9 @@ fn open(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Time) -
                 | State::Initializing(_)
                 | State::Initialized(_)
                 | State::Draining { .. }
-                | State::Closed => here.clone(),
+                | State::Closed => *here,
             };
-            go(next, vec![Effect::Unsubscribe(uri)])
+            go(next, [Effect::Unsubscribe(uri)])
         }
         Input::Drain => drain(rules, here, ledger, Peer::Present, now),
         Input::Gone => drain(rules, here, ledger, Peer::Gone, now),
@@ -381,7 +381,7 @@ fn draining(
         Input::Cancelled { id } => cancelled(&here, ledger, &id),
         Input::Response(ask) => response(&here, ledger, ask),
         Input::Ready | Input::Notification => ignore(&here, Noise::Notification),
-        Input::Unsubscribed(uri) => go(here, vec![Effect::Unsubscribe(uri)]),
+        Input::Unsubscribed(uri) => go(here, [Effect::Unsubscribe(uri)]),
         Input::Drain => stay(&here),
         Input::Gone if peer == Peer::Gone => stay(&here),
         Input::Gone => {
@@ -428,13 +428,13 @@ fn initialize(
     room(rules, ledger)?;
     go(
         State::Initializing(version),
-        vec![Effect::Negotiate(key, version)],
+        [Effect::Negotiate(key, version)],
     )
 }
 
 fn admit(rules: &Rules, next: &State, ledger: &Ledger, key: Key) -> Stepped {
     room(rules, ledger)?;
-    go(next.clone(), vec![Effect::Serve(key)])
+    go(*next, [Effect::Serve(key)])
 }
 
 fn room(rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
@@ -446,7 +446,7 @@ fn room(rules: &Rules, ledger: &Ledger) -> Result<(), Refusal> {
 
 fn settled(here: &State, ledger: &Ledger, key: Key) -> Stepped {
     if ledger.pending.contains(&key) {
-        go(here.clone(), vec![Effect::Forget(key)])
+        go(*here, [Effect::Forget(key)])
     } else {
         stay(here)
     }
@@ -454,7 +454,7 @@ fn settled(here: &State, ledger: &Ledger, key: Key) -> Stepped {
 
 fn cancelled(here: &State, ledger: &Ledger, id: &RequestId) -> Stepped {
     let lanes = ledger.pending.with_id(id).iter();
-    let meant: Vec<_> = lanes
+    let meant: Effects<_> = lanes
         .map(|lane| {
             Effect::Cancel(Key {
                 id: id.clone(),
@@ -465,13 +465,13 @@ fn cancelled(here: &State, ledger: &Ledger, id: &RequestId) -> Stepped {
     if meant.is_empty() {
         ignore(here, Noise::UnknownCancelled)
     } else {
-        go(here.clone(), meant)
+        go(*here, meant)
     }
 }
 
 fn response(here: &State, ledger: &Ledger, ask: Option<AskId>) -> Stepped {
     match ask.filter(|ask| ledger.asks.contains(ask)) {
-        Some(ask) => go(here.clone(), vec![Effect::Settle(ask)]),
+        Some(ask) => go(*here, [Effect::Settle(ask)]),
         None => ignore(here, Noise::StrayResponse),
     }
 }
@@ -494,7 +494,7 @@ fn drain(rules: &Rules, here: &State, ledger: &Ledger, peer: Peer, now: Time) ->
         return close(ledger, peer);
     }
     let effects = match peer {
-        Peer::Present => Vec::new(),
+        Peer::Present => Effects::default(),
         Peer::Gone => lost(ledger),
     };
     let next = State::Draining {
@@ -507,7 +507,7 @@ fn drain(rules: &Rules, here: &State, ledger: &Ledger, peer: Peer, now: Time) ->
 
 /// A lost connection is a cancellation on 2026-07-28 and none before: there the call goes on.
 /// Either way nobody will answer what we asked.
-fn lost(ledger: &Ledger) -> Vec<Effect> {
+fn lost(ledger: &Ledger) -> Effects<Effect> {
     let pending = ledger.pending.sorted().into_iter();
     let cancelled = pending
         .filter(|key| matches!(key.lane, Lane::Stateless(_)))
@@ -520,7 +520,7 @@ fn close(ledger: &Ledger, peer: Peer) -> Stepped {
     let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
     let pending = ledger.pending.sorted().into_iter();
     let pending = pending.map(|key| Effect::Abandon(key, peer));
-    let effects = asks.chain(pending).chain([Effect::Close]).collect();
+    let effects: Effects<_> = asks.chain(pending).chain([Effect::Close]).collect();
     go(State::Closed, effects)
 }
 
@@ -531,16 +531,19 @@ const fn handshake(id: RequestId) -> Key {
     }
 }
 
-const fn go(state: State, effects: Vec<Effect>) -> Stepped {
-    Ok(Step { state, effects })
+fn go(state: State, effects: impl Into<Effects<Effect>>) -> Stepped {
+    Ok(Step {
+        state,
+        effects: effects.into(),
+    })
 }
 
 fn stay(here: &State) -> Stepped {
-    go(here.clone(), Vec::new())
+    go(*here, [])
 }
 
 fn ignore(here: &State, noise: Noise) -> Stepped {
-    go(here.clone(), vec![Effect::Ignore(noise)])
+    go(*here, [Effect::Ignore(noise)])
 }
 
 impl Machine for Connection {

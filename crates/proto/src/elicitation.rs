@@ -329,7 +329,7 @@ mod tests {
     fn the_first_answer_wins_and_the_same_again_is_fine() {
         let ended = play(&asked(), answer(1), 10).unwrap().state;
         let again = play(&ended, answer(1), 20).unwrap();
-        assert_eq!((again.state, again.effects), (ended.clone(), vec![]));
+        assert_eq!((again.state, again.effects), (ended.clone(), [].into()));
         assert_eq!(play(&ended, answer(2), 20), Err(Code::EntityDuplicate));
         let no = Input::Decline(Who::Asked);
         assert_eq!(play(&ended, no.clone(), 20), Err(Code::EntityDuplicate));
@@ -351,7 +351,7 @@ mod tests {
         let gone = play(&expired.state, Input::Tick, 160).unwrap();
         assert_eq!(
             (gone.state, gone.effects),
-            (State::CleanedUp, vec![Effect::Delete])
+            (State::CleanedUp, [Effect::Delete].into())
         );
         assert_eq!(
             play(&State::CleanedUp, answer(1), 170),

@@ -10,13 +10,17 @@ use std::{
     hash::Hash,
 };
 
+mod effects;
+
+pub use effects::{Effects, Orders};
+
 /// What a step led to: the new state, and what to do, in that order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step<S, E> {
     /// Where the machine is now.
     pub state: S,
     /// What to do, in this order.
-    pub effects: Vec<E>,
+    pub effects: Effects<E>,
 }
 
 /// A lifecycle, seen from outside.

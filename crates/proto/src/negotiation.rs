@@ -260,7 +260,7 @@ pub fn step(
         State::NotNegotiated => match input {
             Input::Offer(offer) => {
                 let until = now + rules.patience;
-                go(State::Negotiating { offer, until }, vec![Effect::Gather])
+                go(State::Negotiating { offer, until }, [Effect::Gather])
             }
             Input::Call(method) => serve(state, method),
             Input::Have(_) | Input::Ready | Input::Tick => stay(state),
@@ -274,18 +274,18 @@ pub fn step(
                     unsupported: offer.unsupported.clone(),
                 };
                 let answer = Effect::Answer(agreement.clone());
-                go(State::Negotiated(agreement), vec![answer])
+                go(State::Negotiated(agreement), [answer])
             }
             Input::Tick if now >= *until => {
                 let refusal =
                     Refusal::new(Code::Timeout).because("the server did not get ready in time");
-                go(State::NotNegotiated, vec![Effect::Fail(refusal)])
+                go(State::NotNegotiated, [Effect::Fail(refusal)])
             }
             Input::Call(method) => serve(state, method),
             Input::Offer(_) | Input::Ready | Input::Tick => stay(state),
         },
         State::Negotiated(agreement) => match input {
-            Input::Ready => go(State::Active(agreement.clone()), Vec::new()),
+            Input::Ready => go(State::Active(agreement.clone()), []),
             Input::Call(method) => serve(state, method),
             Input::Have(server) => changed(State::Negotiated, agreement, server),
             Input::Offer(_) | Input::Tick => stay(state),
@@ -300,7 +300,7 @@ pub fn step(
 
 fn serve(here: &State, method: Method) -> Stepped {
     here.allows(method)?;
-    go(here.clone(), vec![Effect::Serve(method)])
+    go(here.clone(), [Effect::Serve(method)])
 }
 
 /// No notification tells a client of it; list-changed does where it applies.
@@ -310,23 +310,26 @@ fn changed(
     server: BTreeSet<Capability>,
 ) -> Stepped {
     if agreement.server == server {
-        return go(wrap(agreement.clone()), Vec::new());
+        return go(wrap(agreement.clone()), []);
     }
     let agreement = Agreement {
         server,
         ..agreement.clone()
     };
-    go(wrap(agreement.clone()), vec![Effect::Changed(agreement)])
+    go(wrap(agreement.clone()), [Effect::Changed(agreement)])
 }
 
 type Stepped = Result<Step<State, Effect>, Refusal>;
 
-const fn go(state: State, effects: Vec<Effect>) -> Stepped {
-    Ok(Step { state, effects })
+fn go<const N: usize>(state: State, effects: [Effect; N]) -> Stepped {
+    Ok(Step {
+        state,
+        effects: effects.into(),
+    })
 }
 
 fn stay(here: &State) -> Stepped {
-    go(here.clone(), Vec::new())
+    go(here.clone(), [])
 }
 
 impl Machine for Negotiation {
@@ -526,7 +529,7 @@ mod tests {
                 ..offer()
             };
             let step = step(&state, Input::Offer(other), Time(3)).unwrap();
-            assert_eq!((step.state, step.effects), (state, vec![]));
+            assert_eq!((step.state, step.effects), (state, [].into()));
         }
     }
 

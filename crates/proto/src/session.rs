@@ -402,7 +402,7 @@ mod tests {
                 .map_err(|refusal| refusal.code())?;
             self.ledger.apply(&step.effects);
             self.state = step.state;
-            Ok(step.effects)
+            Ok(step.effects.to_vec())
         }
 
         fn wake_at(&self) -> Option<Time> {

@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn subscribing_twice_is_subscribing_once() {
         let step = at(&OPEN, Input::Subscribe(Ok(())));
-        assert_eq!((step.state, step.effects), (OPEN, vec![]));
+        assert_eq!((step.state, step.effects), (OPEN, [].into()));
     }
 
     #[test]

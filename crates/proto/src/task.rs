@@ -441,7 +441,7 @@ mod tests {
     fn play(inputs: impl IntoIterator<Item = Input>) -> Step<State, Effect> {
         let mut last = Step {
             state: RULES.first(None, Time(0)),
-            effects: Vec::new(),
+            effects: [].into(),
         };
         for input in inputs {
             last = step(&RULES, &last.state, input, Time(1)).unwrap();
@@ -539,7 +539,7 @@ mod tests {
                 ]
             );
             let late = at(&step.state, Input::Finished(Finish::Success), 2);
-            assert_eq!((late.state, late.effects), (step.state, vec![]));
+            assert_eq!((late.state, late.effects), (step.state, [].into()));
         }
         assert_eq!(
             play([Input::Cancel]).effects,

@@ -4,7 +4,7 @@
 
 use crate::{
     Code, Refusal, Time,
-    machine::Step,
+    machine::{Effects, Step},
     task::{self, Effect, Input, Rules, State},
 };
 use std::{
@@ -145,7 +145,7 @@ impl Tasks {
         id: &TaskId,
         input: Input,
         now: Time,
-    ) -> Result<Vec<Effect>, Refusal> {
+    ) -> Result<Effects<Effect>, Refusal> {
         let kept = self.find(owner, id)?;
         let Step { state, effects } = task::step(rules, &kept.state, input, now)?;
         let Some((_, seq)) = self.by_id.get(id) else {

@@ -28,7 +28,7 @@ use crate::{
 use interlock_proto::{
     AskId, Code, Refusal, Time,
     invocation::{self, Effect, Finish, Input, Invocation, State},
-    machine::Machine,
+    machine::{Machine, Orders},
 };
 use interlock_workflow::{Kind, Position};
 use std::{
@@ -36,7 +36,6 @@ use std::{
     panic::AssertUnwindSafe,
     sync::Arc,
     time::Duration,
-    vec,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use waiting::{Came, Finished, Handler, Judged, Waiting};
@@ -92,7 +91,7 @@ pub(crate) struct Running {
     after: Option<Position>,
     state: State,
     /// What the machine has ordered and nobody has done yet.
-    orders: vec::IntoIter<Effect>,
+    orders: Orders<Effect>,
     handler: Option<Prepared>,
     waiting: Waiting,
     /// The handler is done, but not everything it said before has been passed on.
@@ -128,7 +127,7 @@ impl Running {
             turn: None,
             after: None,
             state: State::Idle,
-            orders: Vec::new().into_iter(),
+            orders: Orders::default(),
             handler: Some(start.handler),
             waiting: Waiting::Nothing,
             came: None,
@@ -221,7 +220,7 @@ impl Running {
 
     /// Does what the machine has ordered, up to what has to wait for the store. Whether it did all.
     fn obey_at_once(&mut self) -> bool {
-        while let Some(next) = self.orders.as_slice().first() {
+        while let Some(next) = self.orders.peek() {
             let is_of_turn = matches!(next, Effect::Commit(_) | Effect::LeaveQueue);
             if is_of_turn && self.turn.is_some() {
                 return false;
@@ -477,7 +476,10 @@ impl Running {
             Effect::Ask => self.respond_with_questions(),
             Effect::Refuse(refusal) => {
                 let gate = self.no.take().and_then(|no| no.gate);
-                self.refuse(No { refusal, gate });
+                self.refuse(No {
+                    refusal: *refusal,
+                    gate,
+                });
             }
             Effect::Forward => self.forward(),
             Effect::Suppress => {}

@@ -34,7 +34,7 @@ use interlock_proto::{
     connection::{self, Connection, Effect, Input, Key, Lane, Ledger, Noise, State},
     era::{self, Method, Modern},
     frame::{ErrorId, Frame, Malformed, Notification, Reply, Request},
-    machine::Machine,
+    machine::{Effects, Machine},
     negotiation::{self, Offer},
     subscription,
 };
@@ -447,7 +447,7 @@ impl Peer {
 
     fn perform_all(
         self: &Arc<Self>,
-        effects: Vec<Effect>,
+        effects: Effects<Effect>,
         mut carried: Carried<'_>,
         route: &Route,
     ) {
@@ -608,7 +608,7 @@ impl Book {
         rules: &connection::Rules,
         input: Input,
         now: Time,
-    ) -> Result<(Vec<Effect>, Transition), (Refusal, Option<Version>)> {
+    ) -> Result<(Effects<Effect>, Transition), (Refusal, Option<Version>)> {
         let event = Connection::input_name(&input);
         match connection::step(rules, &self.state, &self.ledger, input, now) {
             Ok(step) => {

@@ -12,7 +12,7 @@ const TABLE: &[Row] = &[
     Row {
         name: "interlock-proto",
         ours: &[],
-        outside: Outside::Only(&["memchr", "serde", "serde_json", "thiserror"]),
+        outside: Outside::Only(&["foldhash", "memchr", "serde", "serde_json", "smallvec"]),
     },
     Row {
         name: "interlock-workflow",

@@ -90,13 +90,14 @@ impl Pending {
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
-        let Some(lanes) = self.by_id.get_mut(&key.id) else {
+        // A clone of the id costs less than to look it up twice.
+        let Entry::Occupied(mut place) = self.by_id.entry(key.id.clone()) else {
             return;
         };
-        match lanes {
+        match place.get_mut() {
             Lanes::One(lane) if *lane != key.lane => return,
             Lanes::One(_) => {
-                self.by_id.remove(&key.id);
+                place.remove();
             }
             Lanes::Many(all) => {
                 let before = all.len();
@@ -105,7 +106,7 @@ impl Pending {
                     return;
                 }
                 if let [lane] = all[..] {
-                    *lanes = Lanes::One(lane);
+                    place.insert(Lanes::One(lane));
                 }
             }
         }

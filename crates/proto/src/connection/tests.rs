@@ -53,14 +53,14 @@ impl Line {
             .map_err(|refusal| refusal.code())?;
         self.ledger.apply(&step.effects, now);
         self.state = step.state;
-        Ok(step.effects)
+        Ok(step.effects.to_vec())
     }
 }
 
 #[test]
 fn before_initialize_requests_are_refused_and_nothing_changes() {
     let mut line = Line::new();
-    let before = (line.state.clone(), line.ledger.clone());
+    let before = (line.state, line.ledger.clone());
     assert_eq!(
         line.play(Input::Request(key(1)), NOW),
         Err(Code::ServerUninitialized)
@@ -194,7 +194,7 @@ fn a_dropped_duplicate_is_dropped_in_every_state_and_whatever_it_asks() {
     draining.play(Input::Request(key(1)), NOW).unwrap();
     draining.play(Input::Drain, NOW).unwrap();
     for mut line in [early, open, draining] {
-        let before = (line.state.clone(), line.ledger.clone());
+        let before = (line.state, line.ledger.clone());
         for input in [initialize(1), ping(), Input::Request(key(1))] {
             assert_eq!(line.play(input, NOW), ignored(), "{:?}", before.0);
         }
@@ -323,7 +323,7 @@ fn the_drain_ends_at_its_deadline_and_not_before() {
     let mut line = Line::initialized();
     line.play(Input::Request(key(1)), NOW).unwrap();
     line.play(Input::Drain, NOW).unwrap();
-    let draining = line.state.clone();
+    let draining = line.state;
     let end = NOW + line.rules.drain;
     assert_eq!(line.play(Input::Tick, Time(end.0 - 1)), Ok(vec![]));
     assert_eq!(line.play(Input::Drain, Time(end.0 - 1)), Ok(vec![]));
@@ -346,7 +346,7 @@ fn a_peer_that_is_lost_while_draining_is_lost_once() {
             Effect::AbandonAsk(AskId(5))
         ])
     );
-    let gone = line.state.clone();
+    let gone = line.state;
     assert!(matches!(
         gone,
         State::Draining {
@@ -428,7 +428,7 @@ fn closed_is_the_end() {
             input,
             NOW,
         ) {
-            Ok(step) => assert_eq!((step.state, step.effects), (State::Closed, vec![])),
+            Ok(step) => assert_eq!((step.state, step.effects), (State::Closed, [].into())),
             Err(refusal) => assert_eq!(refusal.code(), Code::ServerShuttingDown),
         }
     }

@@ -34,7 +34,7 @@ fn play(inputs: impl IntoIterator<Item = (Input, u64)>) -> Step<State, Effect> {
 fn check(inputs: &[(Input, u64)], end: End, effects: &[Effect]) {
     let step = play(inputs.iter().cloned());
     assert_eq!(step.state, State::Result(end));
-    assert_eq!(step.effects, effects);
+    assert_eq!(*step.effects, *effects);
 }
 
 fn running() -> Vec<(Input, u64)> {
@@ -123,7 +123,7 @@ fn a_handler_that_does_not_stop_is_torn_down_and_unknown() {
     assert_eq!(asked.effects, [Effect::AskToStop]);
     assert_eq!(asked.state.wake_at(), Some(Time(70)));
     let patient = step(&asked.state, Input::Tick, Time(69));
-    assert_eq!((patient.state, patient.effects), (asked.state, vec![]));
+    assert_eq!((patient.state, patient.effects), (asked.state, [].into()));
     check(
         &running_then(&[(Input::Cancel, 20), (Input::Tick, 70)]),
         End::Ran(Outcome::Unknown),

@@ -99,7 +99,7 @@ impl Server {
         let step = connection::step(&self.rules, &self.state, &self.ledger, input, NOW)?;
         self.ledger.apply(&step.effects, NOW);
         self.state = step.state;
-        Ok(step.effects)
+        Ok(step.effects.to_vec())
     }
 
     fn negotiate(&mut self, version: Version) -> Result<(), Refusal> {

@@ -114,7 +114,7 @@ impl<S: Subject> Life<S> {
         }
         S::M::apply(&mut self.ledger, &step.effects, self.now);
         self.state = step.state;
-        Ok(step.effects)
+        Ok(step.effects.to_vec())
     }
 
     /// A duplicate is told to nobody and written down by nobody a second time.

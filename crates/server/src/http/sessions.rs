@@ -19,7 +19,7 @@ use crate::{
 use interlock_proto::{
     Code, Refusal, Time,
     connection::{Duplicates, Rules},
-    machine::Machine,
+    machine::{Effects, Machine},
     session::{self, Effect, Input, Ledger, Session, State, Who},
 };
 use interlock_store::{StoreError, Version};
@@ -77,7 +77,7 @@ struct Life {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A request that has begun, and what its session orders.
-type Begun = (Arc<Client>, Vec<Effect>);
+type Begun = (Arc<Client>, Effects<Effect>);
 
 /// A request of a session: while it lasts, the session is in use.
 #[derive(Debug)]
@@ -326,7 +326,7 @@ impl Sessions {
     async fn perform(
         self: &Arc<Self>,
         client: &Arc<Client>,
-        effects: Vec<Effect>,
+        effects: Effects<Effect>,
     ) -> Result<(), Refusal> {
         for effect in effects {
             match effect {
@@ -500,7 +500,7 @@ impl Client {
         rules: &session::Rules,
         input: Input,
         now: Time,
-    ) -> Result<Vec<Effect>, Refusal> {
+    ) -> Result<Effects<Effect>, Refusal> {
         let (effects, transition) = self.step_untraced(rules, input, now)?;
         transition.trace();
         Ok(effects)
@@ -512,7 +512,7 @@ impl Client {
         rules: &session::Rules,
         input: Input,
         now: Time,
-    ) -> Result<(Vec<Effect>, Transition), Refusal> {
+    ) -> Result<(Effects<Effect>, Transition), Refusal> {
         let event = Session::input_name(&input);
         let mut life = lock(&self.life);
         let step = session::step(rules, &life.state, &life.ledger, input, now)?;
