@@ -32,6 +32,7 @@ use interlock_proto::{
 };
 use interlock_workflow::{Kind, Position};
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, VecDeque},
     panic::AssertUnwindSafe,
     sync::Arc,
@@ -44,7 +45,7 @@ use waiting::{Came, Finished, Handler, Judged, Waiting};
 pub(crate) struct Start {
     pub(crate) purpose: Purpose,
     pub(crate) kind: Kind,
-    pub(crate) name: String,
+    pub(crate) name: Cow<'static, str>,
     pub(crate) timeout: Option<Duration>,
     /// How many calls of its tool may run at once.
     pub(crate) places: Option<Arc<Semaphore>>,
@@ -79,7 +80,7 @@ pub(crate) struct Running {
     at: Time,
     purpose: Purpose,
     kind: Kind,
-    name: String,
+    name: Cow<'static, str>,
     timeout: Option<Duration>,
     places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,

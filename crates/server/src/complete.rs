@@ -48,7 +48,7 @@ impl Inner {
         let start = Start {
             purpose: Purpose::Complete,
             kind,
-            name,
+            name: name.into(),
             timeout: None,
             places: None,
             handler,

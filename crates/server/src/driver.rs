@@ -63,6 +63,7 @@ where
                 Err(error) => lost(&error, &outlet, &mut out, &peer),
             },
             line = lines.next(), if room && matches!(reading, Ok(true)) => {
+                outlet.attend();
                 let line = line.unwrap_or_else(|error| {
                     reading = Err(error);
                     Line::End

@@ -131,7 +131,8 @@ impl Inner {
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
         let arguments = Value::Object(arguments.unwrap_or_default());
         let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
-        self.admitted(asked, Kind::Tool, &name, limits, round, || {
+        let tool_name = tool.tool.model.name.clone();
+        self.admitted(asked, Kind::Tool, tool_name, limits, round, || {
             let wrong = |mistakes: String| {
                 Refusal::new(Code::InvalidJsonSchema).because(format!(
                     "the arguments do not match the schema of '{name}': {mistakes}"
@@ -177,14 +178,22 @@ impl Inner {
         }
         let round = self.round(asked, &uri, None, retry)?;
         let named = self.named_so(&uri, &fitting);
-        self.admitted(asked, Kind::Resource, named, (None, None), round, || {
-            let (handler, cache) = match resource {
-                Some(resource) => (resource.prepare(), resource.cache),
-                None => self.one_of_template(asked, named, &uri, fitting)?,
-            };
-            let hints = self.cache_hints(asked.version, named, cache);
-            Ok(handler::hinted(handler, hints))
-        })
+        let resource_name = named.to_owned().into();
+        self.admitted(
+            asked,
+            Kind::Resource,
+            resource_name,
+            (None, None),
+            round,
+            || {
+                let (handler, cache) = match resource {
+                    Some(resource) => (resource.prepare(), resource.cache),
+                    None => self.one_of_template(asked, named, &uri, fitting)?,
+                };
+                let hints = self.cache_hints(asked.version, named, cache);
+                Ok(handler::hinted(handler, hints))
+            },
+        )
     }
 
     /// How the workflow calls a resource, if it calls it by a URI of its own. One resource of a
@@ -271,11 +280,19 @@ impl Inner {
             return Err(unknown_prompt(&name));
         };
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
-        self.admitted(asked, Kind::Prompt, &name, (None, None), round, || {
-            prompt
-                .prepare(arguments.unwrap_or_default())
-                .map_err(|why| Refusal::new(Code::InvalidParams).because(why))
-        })
+        let prompt_name = name.into_owned().into();
+        self.admitted(
+            asked,
+            Kind::Prompt,
+            prompt_name,
+            (None, None),
+            round,
+            || {
+                prompt
+                    .prepare(arguments.unwrap_or_default())
+                    .map_err(|why| Refusal::new(Code::InvalidParams).because(why))
+            },
+        )
     }
 
     /// The gate first, then the arguments: what is not allowed now is not worth checking.
@@ -283,7 +300,7 @@ impl Inner {
         &self,
         asked: Asked<'_>,
         kind: Kind,
-        name: &str,
+        name: Cow<'static, str>,
         (timeout, places): (Option<Duration>, Option<Arc<Semaphore>>),
         round: Round,
         prepare: impl FnOnce() -> Result<Prepared, Refusal>,
@@ -300,7 +317,7 @@ impl Inner {
                 self.stamp(asked.version, place()),
             ))
         };
-        if let Err(no) = self.admit(asked, kind, name) {
+        if let Err(no) = self.admit(asked, kind, &name) {
             return Ok(refuse(no));
         }
         match prepare() {
@@ -308,7 +325,7 @@ impl Inner {
                 let start = Start {
                     purpose: Purpose::Use,
                     kind,
-                    name: name.to_owned(),
+                    name,
                     timeout,
                     places,
                     handler,

@@ -102,6 +102,10 @@ struct Running {
 }
 
 /// What came with an input, for whoever performs its effects.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is nearly always a request, and never kept"
+)]
 enum Carried<'a> {
     Nothing,
     Request(Arrived<'a>),
@@ -514,17 +518,21 @@ impl Peer {
     /// the request's id.
     fn settle(self: &Arc<Self>, key: Key, answer: impl FnOnce()) {
         let now = self.inner.clock.now();
-        let stepped = {
+        let (stepped, winds_up) = {
             let mut book = lock(&self.book);
             answer();
             book.calls.remove(&key);
-            book.step(&self.rules, Input::Settled(key), now)
+            let stepped = book.step(&self.rules, Input::Settled(key), now);
+            let winds_up = matches!(book.state, State::Draining { .. } | State::Closed);
+            (stepped, winds_up)
         };
         if let Ok((effects, transition)) = stepped {
             transition.trace();
             self.perform_all(effects, Carried::Nothing, &self.route);
         }
-        self.settled.notify_waiters();
+        if winds_up {
+            self.settled.notify_waiters();
+        }
     }
 
     /// Takes no new work, waits for what is in flight, and ends what takes too long.
@@ -614,7 +622,7 @@ impl Book {
             Ok(step) => {
                 let transition = Transition::new::<Connection>(&self.state, event, &step.state);
                 self.ledger.apply(&step.effects, now);
-                if step.effects.contains(&Effect::Close) {
+                if step.state == State::Closed && self.state != State::Closed {
                     self.close_by = now + rules.drain;
                 }
                 self.state = step.state;

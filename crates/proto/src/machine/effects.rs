@@ -45,7 +45,11 @@ impl<E> Default for Effects<E> {
 
 impl<E, const N: usize> From<[E; N]> for Effects<E> {
     fn from(effects: [E; N]) -> Self {
-        effects.into_iter().collect()
+        let mut few = SmallVec::new();
+        for effect in effects {
+            few.push(effect);
+        }
+        Self(few)
     }
 }
 

@@ -137,7 +137,7 @@ impl Running {
                     }
                 }
             }
-            Ok(None) => tracing::error!(name = self.name, "a call held the turn of another"),
+            Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
             Err(error) => {
                 self.reply = None;
                 self.no = Some(unsaved(error));
