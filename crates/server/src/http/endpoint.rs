@@ -24,7 +24,7 @@ use crate::{
     server::Inner,
 };
 use futures_util::FutureExt;
-use http::{HeaderMap, Method, Request, StatusCode, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, header, request::Parts};
 use hyper::body::Body;
 use interlock_proto::{
     Code, Refusal, Version,
@@ -204,16 +204,15 @@ impl Web {
 }
 
 /// Whatever comes to the endpoint.
-pub(crate) async fn any<B>(web: &Arc<Web>, request: Request<B>) -> Response
+pub(crate) async fn any<B>(web: &Arc<Web>, parts: &Parts, body: B) -> Response
 where
     B: Body<Data: AsRef<[u8]>> + Unpin,
 {
-    let (parts, body) = request.into_parts();
     let answered = match parts.method {
-        Method::POST => take(web, &parts, body).await,
-        Method::GET => listen(web, &parts).await,
-        Method::DELETE => end(web, &parts).await,
-        _ => elsewise(web, &parts).await,
+        Method::POST => take(web, parts, body).await,
+        Method::GET => listen(web, parts).await,
+        Method::DELETE => end(web, parts).await,
+        _ => elsewise(web, parts).await,
     };
     answered.unwrap_or_else(|refused| *refused)
 }

@@ -16,7 +16,10 @@ pub(crate) use {
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{HeaderMap, HeaderName, header::AsHeaderName};
+use http::{
+    HeaderMap, HeaderName, HeaderValue,
+    header::{AsHeaderName, GetAll},
+};
 use interlock_proto::refusal::shortened;
 use std::borrow::Cow;
 
@@ -49,6 +52,9 @@ pub(crate) fn check_standard(
     let Some(name) = name else {
         return Ok(());
     };
+    if says(headers, &MCP_NAME, name) && !name.starts_with(ENCODED) {
+        return Ok(());
+    }
     let value = required(headers, &MCP_NAME, NAME)?;
     if decoded(NAME, value)? == name {
         Ok(())
@@ -64,6 +70,9 @@ fn check_plain(
     header: &str,
     body: &str,
 ) -> Result<(), String> {
+    if says(headers, name, body) {
+        return Ok(());
+    }
     let value = required(headers, name, header)?;
     if value == body {
         Ok(())
@@ -100,10 +109,13 @@ fn single<'a>(
     Ok(Some(text.trim_matches([' ', '\t'])))
 }
 
+/// What an encoded value begins with.
+const ENCODED: &str = "=?base64?";
+
 /// What a value stands for: itself, or what is encoded between `=?base64?` and `?=`.
 fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, String> {
     let encoded = value
-        .strip_prefix("=?base64?")
+        .strip_prefix(ENCODED)
         .and_then(|rest| rest.strip_suffix("?="));
     let Some(encoded) = encoded else {
         return Ok(Cow::Borrowed(value));
@@ -116,6 +128,20 @@ fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, String> {
         .map_err(|_| format!("the header {header} does not encode UTF-8"))
 }
 
+/// Whether a header says what the body says, letter by letter: then there is no blank to cut off,
+/// nor anything else to be careful about.
+fn says(headers: &HeaderMap, name: &HeaderName, body: &str) -> bool {
+    is_just(&headers.get_all(name), body.as_bytes())
+        && body.bytes().all(|byte| byte.is_ascii_graphic())
+}
+
+/// Whether there is one line, and it is this one to the letter.
+fn is_just(lines: &GetAll<'_, HeaderValue>, expected: &[u8]) -> bool {
+    let mut lines = lines.iter();
+    let same = |line: &HeaderValue| line.as_bytes() == expected;
+    lines.next().is_some_and(same) && lines.next().is_none()
+}
+
 fn differs(header: &str, value: &str, body: &str) -> String {
     let (value, body) = (shortened(value), shortened(body));
     format!("the header {header} says `{value}` where the body says `{body}`")
@@ -124,7 +150,6 @@ fn differs(header: &str, value: &str, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
 
     const SPOKEN: &str = "2026-07-28";
 
@@ -193,6 +218,13 @@ mod tests {
         assert_eq!(call("pay", NAME, &[" \tpay \t"]), Ok(()));
         assert_eq!(call("pay", METHOD, &["  tools/call"]), Ok(()));
         assert_eq!(call("pay", PROTOCOL_VERSION, &["2026-07-28 "]), Ok(()));
+    }
+
+    #[test]
+    fn blanks_that_a_header_cannot_keep_are_no_part_of_its_value() {
+        refused(call(" pay ", NAME, &[" pay "]), "says `pay`");
+        refused(call("", NAME, &[]), "missing");
+        assert_eq!(call("", NAME, &[""]), Ok(()));
     }
 
     #[test]

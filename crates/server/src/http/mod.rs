@@ -14,6 +14,7 @@ pub(crate) mod options;
 pub(crate) mod origin;
 mod reply;
 mod resumable;
+mod seldom;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stream;
@@ -48,7 +49,8 @@ pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(R
 }
 
 async fn at_endpoint(State(web): State<Arc<Web>>, request: Request) -> Response {
-    endpoint::any(&web, request).await.map(Body::new)
+    let (parts, body) = request.into_parts();
+    endpoint::any(&web, &parts, body).await.map(Body::new)
 }
 
 async fn at_stream(State(web): State<Arc<Web>>, request: Request) -> Response {

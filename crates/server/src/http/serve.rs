@@ -6,10 +6,12 @@
 use super::{
     endpoint::{self, Web},
     reply,
+    seldom::Seldom,
 };
 use axum::{Router, body::Body, extract::ConnectInfo};
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use futures_util::{FutureExt, future::BoxFuture};
+use http::{Method, Request, Response, request::Parts};
 use hyper::{
     body::{Body as HttpBody, Frame, Incoming, SizeHint},
     service::{Service, service_fn},
@@ -97,13 +99,10 @@ impl Site {
 
     /// The endpoint, if a request is for it. Methods that HTTP has rules of its own for, such as
     /// HEAD, are left to the router.
-    fn endpoint(&self, request: &Request<Incoming>) -> Option<&Arc<Web>> {
+    fn endpoint(&self, parts: &Parts) -> Option<&Arc<Web>> {
         let (path, web) = self.endpoint.as_ref()?;
-        let known = matches!(
-            *request.method(),
-            Method::POST | Method::GET | Method::DELETE
-        );
-        (known && request.uri().path() == path).then_some(web)
+        let known = matches!(parts.method, Method::POST | Method::GET | Method::DELETE);
+        (known && parts.uri.path() == path).then_some(web)
     }
 }
 
@@ -304,11 +303,16 @@ impl Host {
         let service = self.service(guest.remote, Arc::clone(&pulse));
         let stream = TokioIo::new(guest.stream);
         let mut connection = pin!(self.builder.serve_connection(stream, service));
+        let over = Box::pin(async {
+            tokio::select! {
+                () = pulse.stops(&self.options) => {}
+                _ = stopped.wait_for(|stopped| *stopped) => {}
+            }
+        });
         tokio::select! {
             biased;
             served = connection.as_mut() => return note(served),
-            () = pulse.stops(&self.options) => {}
-            _ = stopped.wait_for(|stopped| *stopped) => {}
+            () = Seldom::new(over) => {}
         }
         connection.as_mut().graceful_shutdown();
         // A client that does not take leave is not waited for.
@@ -333,8 +337,16 @@ impl Host {
         service_fn(move |request: Request<Incoming>| {
             let running = Pulse::begin(&pulse);
             let host = Arc::clone(&host);
+            let (mut parts, body) = request.into_parts();
             async move {
-                let response = host.answer(request, remote).await;
+                let endpoint = host.site.endpoint(&parts);
+                if endpoint.is_none_or(|web| web.asks_who()) {
+                    parts.extensions.insert(ConnectInfo(remote));
+                }
+                let response = match endpoint {
+                    Some(web) => endpoint::any(web, &parts, body).await.map(Served::Direct),
+                    None => host.route(Request::from_parts(parts, body)).await,
+                };
                 Ok(response.map(|body| Watched {
                     body,
                     _running: running,
@@ -343,21 +355,14 @@ impl Host {
         })
     }
 
-    async fn answer(&self, mut request: Request<Incoming>, remote: SocketAddr) -> Response<Served> {
-        let remote = ConnectInfo(remote);
-        if let Some(web) = self.site.endpoint(&request) {
-            if web.asks_who() {
-                request.extensions_mut().insert(remote);
-            }
-            let response = endpoint::any(web, request).await;
-            return response.map(Served::Direct);
-        }
-        request.extensions_mut().insert(remote);
+    /// What the router answers; in a box, since nearly nothing comes here.
+    fn route(&self, request: Request<Incoming>) -> BoxFuture<'static, Response<Served>> {
         let router = TowerToHyperService::new(self.site.router.clone());
-        match router.call(request).await {
+        let response = router.call(request).map(|response| match response {
             Ok(response) => response.map(Served::Routed),
             Err(never) => match never {},
-        }
+        });
+        response.boxed()
     }
 }
 

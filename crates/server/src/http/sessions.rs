@@ -220,7 +220,9 @@ impl Sessions {
         let begun = match self.begin(id, principal)? {
             Some(begun) => Some(begun),
             None => {
-                self.load(id, principal).await?;
+                // In a box, as all that seldom has to be waited for: each request makes room for
+                // whatever is not.
+                Box::pin(self.load(id, principal)).await?;
                 self.begin(id, principal)?
             }
         };
@@ -331,8 +333,8 @@ impl Sessions {
         for effect in effects {
             match effect {
                 Effect::Record(why) => tracing::info!(?why, "a session has ended"),
-                Effect::Delete => self.forget(client).await,
-                Effect::Save => self.save(client).await?,
+                Effect::Delete => Box::pin(self.forget(client)).await,
+                Effect::Save => Box::pin(self.save(client)).await?,
                 Effect::Unload => self.unload(client),
                 Effect::Load | Effect::Serve | Effect::Release => {}
             }

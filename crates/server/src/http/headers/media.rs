@@ -1,8 +1,9 @@
 //! What a client takes, and what it sends: `Accept` and `Content-Type`.
 
+use super::is_just;
 use http::{
-    HeaderMap, HeaderValue,
-    header::{ACCEPT, CONTENT_TYPE, GetAll},
+    HeaderMap,
+    header::{ACCEPT, CONTENT_TYPE},
 };
 
 /// What a client takes as an answer.
@@ -115,13 +116,6 @@ impl<'a> Range<'a> {
             Some(_) | None => 0,
         }
     }
-}
-
-/// Whether there is one line, and it is this one to the letter.
-fn is_just(lines: &GetAll<'_, HeaderValue>, expected: &[u8]) -> bool {
-    let mut lines = lines.iter();
-    let same = |line: &HeaderValue| line.as_bytes() == expected;
-    lines.next().is_some_and(same) && lines.next().is_none()
 }
 
 /// Only a clear zero means no: a weight that cannot be read is not one.

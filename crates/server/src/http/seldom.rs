@@ -1,0 +1,107 @@
+//! A future that is looked at only when it has something to say.
+//!
+//! Beside one that is looked at all the time, a timer or a signal would be looked at as often, and
+//! for nothing.
+
+use futures_util::task::AtomicWaker;
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+};
+
+/// A future that is polled only if it has woken its task.
+#[derive(Debug)]
+pub(crate) struct Seldom<F> {
+    future: F,
+    bell: Arc<Bell>,
+    waker: Waker,
+}
+
+/// What the future rings.
+#[derive(Debug)]
+struct Bell {
+    rung: AtomicBool,
+    task: AtomicWaker,
+}
+
+impl Wake for Bell {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.rung.store(true, Ordering::Release);
+        self.task.wake();
+    }
+}
+
+impl<F: Future + Unpin> Seldom<F> {
+    pub(crate) fn new(future: F) -> Self {
+        let bell = Arc::new(Bell {
+            rung: AtomicBool::new(true),
+            task: AtomicWaker::new(),
+        });
+        let waker = Arc::clone(&bell).into();
+        Self {
+            future,
+            bell,
+            waker,
+        }
+    }
+}
+
+impl<F: Future + Unpin> Future for Seldom<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.get_mut();
+        // Before looking, so that no ringing in between is missed.
+        this.bell.task.register(cx.waker());
+        if !this.bell.rung.swap(false, Ordering::AcqRel) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+    use std::{future::poll_fn, sync::atomic::AtomicUsize};
+    use tokio::sync::Notify;
+
+    #[test]
+    fn it_is_looked_at_once_and_then_only_when_it_rings() {
+        let looks = AtomicUsize::new(0);
+        let told = Notify::new();
+        let mut waits = Box::pin(told.notified());
+        let mut seldom = Seldom::new(poll_fn(|cx| {
+            looks.fetch_add(1, Ordering::Relaxed);
+            waits.as_mut().poll(cx)
+        }));
+        for _ in 0..3 {
+            assert!((&mut seldom).now_or_never().is_none());
+        }
+        assert_eq!(looks.load(Ordering::Relaxed), 1);
+        told.notify_one();
+        assert!((&mut seldom).now_or_never().is_some());
+        assert_eq!(looks.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn it_wakes_its_task() {
+        let told = Arc::new(Notify::new());
+        let heard = Arc::clone(&told);
+        let waits = Box::pin(async move { heard.notified().await });
+        let task = tokio::spawn(Seldom::new(waits));
+        tokio::task::yield_now().await;
+        told.notify_one();
+        task.await.unwrap();
+    }
+}
