@@ -250,7 +250,9 @@ where
     let version = version_text(headers);
     let session = session_id(headers)?;
     let spoken = match session {
-        Some(id) if is_batch(&bytes) => visit(web, id, &principal).await?.client.peer.version(),
+        Some(id) if batch::is_likely(&bytes) => {
+            visit(web, id, &principal).await?.client.peer.version()
+        }
         Some(_) | None => None,
     };
     let message = batch::parse(&bytes, &web.inner.limits, spoken).map_err(|malformed| {
@@ -310,11 +312,6 @@ fn hand_on(client: &Client, message: Incoming<'_>, route: &Route) {
         Incoming::One(frame) => client.peer.on_frame(&frame, route),
         Incoming::Batch(batch) => client.peer.on_batch(batch, route),
     }
-}
-
-/// Whether the body is an array: only then does it matter which version is spoken.
-fn is_batch(bytes: &[u8]) -> bool {
-    bytes.trim_ascii_start().starts_with(b"[")
 }
 
 async fn visit(web: &Web, id: &str, principal: &Principal) -> Result<Visit, Refused> {

@@ -16,6 +16,7 @@ use crate::{
     server::{Inner, random_id},
     wire::Transition,
 };
+use foldhash::fast::RandomState;
 use interlock_proto::{
     Code, Refusal, Time,
     connection::{Duplicates, Rules},
@@ -25,7 +26,7 @@ use interlock_proto::{
 use interlock_store::{StoreError, Version};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
     time::Duration,
 };
 
@@ -38,13 +39,14 @@ pub(crate) struct Sessions {
     most_per_principal: usize,
     retry: Duration,
     idle_stream: Duration,
-    open: Mutex<Open>,
+    /// Every request looks here, and hardly any changes it.
+    open: RwLock<Open>,
 }
 
 #[derive(Debug, Default)]
 struct Open {
     /// Those that are in memory.
-    by_id: HashMap<Arc<str>, Arc<Client>>,
+    by_id: HashMap<Arc<str>, Arc<Client>, RandomState>,
     /// How many there are, in memory or written down.
     all: usize,
     by_principal: HashMap<Principal, usize>,
@@ -107,8 +109,16 @@ impl Sessions {
             most_per_principal: options.most_per_principal(),
             retry: options.retry,
             idle_stream: options.idle_stream,
-            open: Mutex::default(),
+            open: RwLock::default(),
         })
+    }
+
+    fn look(&self) -> RwLockReadGuard<'_, Open> {
+        self.open.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self) -> RwLockWriteGuard<'_, Open> {
+        self.open.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A new session, and its first request.
@@ -133,7 +143,7 @@ impl Sessions {
         let id: Arc<str> = random_id().map_err(failed)?.into();
         let feed = self.feed(0, retention);
         let route = Route::Feed(Arc::clone(&feed));
-        let mut open = lock(&self.open);
+        let mut open = self.change();
         let many = open.by_principal.get(principal).copied().unwrap_or(0);
         if open.closing {
             return Err(Refusal::new(Code::ServerShuttingDown));
@@ -236,7 +246,7 @@ impl Sessions {
     /// in between.
     fn begin(&self, id: &str, principal: &Principal) -> Result<Option<Begun>, Refusal> {
         let now = self.inner.clock.now();
-        let open = lock(&self.open);
+        let open = self.look();
         let Some(client) = open.by_id.get(id) else {
             return Ok(None);
         };
@@ -282,7 +292,7 @@ impl Sessions {
         let state = State::Idle { dies };
         let client = Client::new(id.into(), peer, feed, state, Some(version));
         lock(&client.streams).begin_after(number);
-        let mut open = lock(&self.open);
+        let mut open = self.change();
         if open.closing {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
@@ -303,7 +313,7 @@ impl Sessions {
         id: &str,
         principal: &Principal,
     ) -> Result<(), Refusal> {
-        let find = || lock(&self.open).by_id.get(id).cloned();
+        let find = || self.look().by_id.get(id).cloned();
         let client = match find() {
             Some(client) => Some(client),
             None => {
@@ -368,7 +378,7 @@ impl Sessions {
 
     /// Takes a session out of memory that is written down and that nobody uses.
     fn unload(&self, client: &Client) {
-        let mut open = lock(&self.open);
+        let mut open = self.change();
         if matches!(lock(&client.life).state, State::Idle { .. }) {
             open.by_id.remove(&client.id);
         }
@@ -376,7 +386,7 @@ impl Sessions {
 
     /// Time has passed.
     async fn tick(self: &Arc<Self>) {
-        let clients: Vec<_> = lock(&self.open).by_id.values().cloned().collect();
+        let clients: Vec<_> = self.look().by_id.values().cloned().collect();
         let now = self.inner.clock.now();
         for client in clients {
             client.tick(now, self.idle_stream);
@@ -388,7 +398,7 @@ impl Sessions {
         }
         match kept::sweep(&self.inner).await {
             Ok(swept) => {
-                let mut open = lock(&self.open);
+                let mut open = self.change();
                 for principal in swept {
                     open.forget(&principal);
                 }
@@ -401,7 +411,7 @@ impl Sessions {
     async fn forget(&self, client: &Arc<Client>) {
         // In this order: whoever does not find it in memory looks into the store.
         client.delete(&self.inner).await;
-        let mut open = lock(&self.open);
+        let mut open = self.change();
         if open.by_id.remove(&client.id).is_some() {
             open.forget(client.peer.principal());
             drop(open);
@@ -411,18 +421,18 @@ impl Sessions {
 
     /// Whether the server ends.
     pub(crate) fn is_closing(&self) -> bool {
-        lock(&self.open).closing
+        self.look().closing
     }
 
     /// The server ends: nobody is taken in from now on.
     pub(crate) fn begin_closing(&self) {
-        lock(&self.open).closing = true;
+        self.change().closing = true;
     }
 
     /// Winds everybody up. What is written down of them stays: they may come back.
     pub(crate) async fn close(&self) {
         self.begin_closing();
-        let clients: Vec<_> = lock(&self.open).by_id.drain().map(|(_, one)| one).collect();
+        let clients: Vec<_> = self.change().by_id.drain().map(|(_, one)| one).collect();
         let ends = clients.into_iter().map(|client| async move {
             client.peer.wind_up().await;
             client.feed.end();
