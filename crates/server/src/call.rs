@@ -577,7 +577,7 @@ impl Drop for Running {
 }
 
 /// Lets go of what belongs to a handler, whose own clean-up may panic.
-fn quietly(let_go: impl FnOnce()) {
+pub(crate) fn quietly(let_go: impl FnOnce()) {
     if let Err(again) = std::panic::catch_unwind(AssertUnwindSafe(let_go)) {
         // A payload whose clean-up panics as well is left alone.
         std::mem::forget(again);

@@ -49,9 +49,11 @@ where
         let quiet = peer.is_quiet();
         outlet.take(&mut out);
         // Nearly always there is room for it all, and nothing to wait for.
-        let pushed = out.push_at_once(&mut writer);
-        if let Err(error) = pushed {
-            lost(&error, &outlet, &mut out, &peer);
+        if !out.is_done() {
+            match out.push_at_once(&mut writer) {
+                Ok(()) => outlet.left(out.len()),
+                Err(error) => lost(&error, &outlet, &mut out, &peer),
+            }
         }
         if (quiet && out.is_done() && outlet.is_empty()) || peer.is_late() {
             break;

@@ -1,7 +1,7 @@
 //! How a call is set going, and how the end of all calls is waited for.
 
 use crate::{
-    call::{Line, Running, Start},
+    call::{Line, Running, Start, quietly},
     convert::{Answer, No},
     server::Inner,
 };
@@ -28,8 +28,15 @@ pub(crate) fn launch(
     let counted = inner.calls.begin();
     let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
     if !matches!(begun, Ok(false)) {
-        let said = call.said();
-        done(begun.map_or_else(|_| Some(broken()), |_| said));
+        // What a handler leaves behind may panic when it is cleaned up.
+        let ended = catch_unwind(AssertUnwindSafe(move || {
+            let said = call.said();
+            begun.map(|_| said)
+        }));
+        done(ended.and_then(|said| said).unwrap_or_else(|payload| {
+            quietly(|| drop(payload));
+            Some(broken())
+        }));
         drop(counted);
         return None;
     }

@@ -532,6 +532,8 @@ impl Peer {
         }
         if winds_up {
             self.settled.notify_waiters();
+            // The last call has gone, perhaps after whoever writes looked for it.
+            self.route.wake();
         }
     }
 

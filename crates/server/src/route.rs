@@ -289,6 +289,20 @@ impl Outlet {
         }
     }
 
+    /// Some of what the loop took has been written since, and so much of it is left.
+    pub(crate) fn left(&self, unwritten: usize) {
+        let mut inside = lock(&self.inside);
+        let had_room = inside.has_room();
+        inside.unwritten = unwritten;
+        if !had_room && inside.has_room() {
+            self.room.notify_waiters();
+            if !inside.notes.is_empty() {
+                // There was no room for them when the loop took the rest.
+                self.wake.notify_one();
+            }
+        }
+    }
+
     /// Whether more may be taken in, which may lead to more lines.
     pub(crate) fn has_room(&self) -> bool {
         lock(&self.inside).has_room()

@@ -150,8 +150,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut about = About::default();
                 let mut meta = None;
+                let mut seen = 0_u8;
                 while let Some(Text(key)) = map.next_key()? {
-                    let place = match &*key {
+                    let (bit, place) = match &*key {
                         "_meta" if meta.is_some() => {
                             return Err(A::Error::duplicate_field("_meta"));
                         }
@@ -159,19 +160,20 @@ impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
                             meta = Some(map.next_value()?);
                             continue;
                         }
-                        "name" => &mut about.name,
-                        "arguments" => &mut about.arguments,
-                        "uri" => &mut about.uri,
-                        "taskId" => &mut about.task,
-                        "inputResponses" => &mut about.input_responses,
-                        "requestState" => &mut about.request_state,
+                        "name" => (1, &mut about.name),
+                        "arguments" => (2, &mut about.arguments),
+                        "uri" => (4, &mut about.uri),
+                        "taskId" => (8, &mut about.task),
+                        "inputResponses" => (16, &mut about.input_responses),
+                        "requestState" => (32, &mut about.request_state),
                         _ => {
                             map.next_value::<IgnoredAny>()?;
                             continue;
                         }
                     };
-                    let before = std::mem::replace(place, map.next_value()?);
-                    about.twice |= before.is_some();
+                    *place = map.next_value()?;
+                    about.twice |= seen & bit != 0;
+                    seen |= bit;
                 }
                 let meta = meta.unwrap_or_default();
                 Ok(Params { meta, about })
@@ -208,7 +210,11 @@ impl<'de: 'a, 'a> Deserialize<'de> for Stated<'a> {
                         }
                     };
                     if std::mem::replace(place, map.next_value()?).is_some() {
-                        return Err(A::Error::duplicate_field(name));
+                        // What progress is reported with is not worth a refusal.
+                        if name != PROGRESS {
+                            return Err(A::Error::duplicate_field(name));
+                        }
+                        *place = None;
                     }
                 }
                 Ok(stated)

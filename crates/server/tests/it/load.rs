@@ -9,7 +9,7 @@ use interlock::{
     schemars::{self, JsonSchema},
     workflow::{Scope, Settings},
 };
-use interlock_testkit::{ManualClock, connect};
+use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
 use std::{
     sync::{
@@ -497,4 +497,26 @@ async fn many_clients_of_one_server_are_served_side_by_side() {
     while let Some(done) = tasks.join_next().await {
         done.unwrap();
     }
+}
+
+/// What goes out at once is out: a connection that could write it all reads on.
+#[tokio::test]
+async fn after_an_answer_of_two_megabytes_the_next_request_is_read() {
+    let long = Tool::new("long", |_: NoArguments, _: Context| async {
+        "x".repeat(2 << 20)
+    });
+    let server = Server::builder("plain", "0").tool(long).build().unwrap();
+    let (to_server, reader) = tokio::io::duplex(64 * 1024);
+    let (writer, from_server) = tokio::io::duplex(16 << 20);
+    let task =
+        tokio::spawn(async move { server.serve(reader, writer, std::future::pending()).await });
+    let mut client = Client::over(from_server, to_server);
+    client.initialize().await;
+    for _ in 0..3 {
+        let (_, result) = client.call("long", json!({})).await;
+        let text = result["content"][0]["text"].as_str().unwrap();
+        assert_eq!(text.len(), 2 << 20);
+    }
+    client.hang_up();
+    ended(task).await;
 }
