@@ -107,17 +107,7 @@ impl Inner {
     }
 
     fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let Call {
-            name,
-            arguments,
-            input_responses,
-            request_state,
-            ..
-        } = Call::read(asked)?;
-        let retry = Retry {
-            input_responses,
-            request_state,
-        };
+        let (name, arguments, retry) = Call::read(asked)?;
         let offering = self.offering();
         let Some(tool) = offering.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
@@ -264,17 +254,7 @@ impl Inner {
     }
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let Call {
-            name,
-            arguments,
-            input_responses,
-            request_state,
-            ..
-        } = Call::read(asked)?;
-        let retry = Retry {
-            input_responses,
-            request_state,
-        };
+        let (name, arguments, retry) = Call::read(asked)?;
         let offering = self.offering();
         let Some(prompt) = offering.catalogue.prompt(&name) else {
             return Err(unknown_prompt(&name));
@@ -395,9 +375,15 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn read(asked: Asked<'a>) -> Result<Self, Refusal> {
+    /// What is called, with which arguments, and with which answers it comes back.
+    fn read(asked: Asked<'a>) -> Result<(Cow<'a, str>, Option<JsonObject>, Retry), Refusal> {
         let known = asked.modern.and_then(|modern| Self::known(&modern.about));
-        known.map_or_else(|| read(asked.method.name(), asked.params), Ok)
+        let call = known.map_or_else(|| read(asked.method.name(), asked.params), Ok)?;
+        let retry = Retry {
+            input_responses: call.input_responses,
+            request_state: call.request_state,
+        };
+        Ok((call.name, call.arguments, retry))
     }
 
     /// Of a stateless request the parameters are known already. If anything is wrong with them,
