@@ -214,12 +214,13 @@ fn blocking() -> Tool {
 
 fn slow() -> Tool {
     Tool::new("slow", |args: Time, context: Context| async move {
+        context.progress(0.0, None, Some("begun")).await;
         tokio::select! {
             () = tokio::time::sleep(Duration::from_millis(args.ms)) => Ok(format!("slept for {} ms", args.ms)),
             () = context.cancelled() => Err(Failure::stopped()),
         }
     })
-    .description("Sleeps for a while, and stops when the call is taken back")
+    .description("Says that it has begun, sleeps for a while, and stops when the call is taken back")
 }
 
 enum Wanted {

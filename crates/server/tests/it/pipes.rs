@@ -31,6 +31,13 @@ fn call(id: impl Into<Value>, tool: &str, arguments: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id.into(), "method": "tools/call", "params": params})
 }
 
+/// A call that says when it begins and then takes so long.
+fn slow(ms: u64) -> Value {
+    let mut slow = call("slow", "slow", json!({"ms": ms}));
+    slow["params"]["_meta"] = json!({"progressToken": "slow"});
+    slow
+}
+
 /// The client hangs up, says nothing more, and the server is gone without an error.
 async fn leaves(mut client: Client, process: Process) -> String {
     client.hang_up();
@@ -85,7 +92,7 @@ async fn a_panic_is_an_error_of_its_call_and_nothing_of_it_is_on_stdout() {
 
 #[tokio::test]
 async fn a_handler_that_never_returns_costs_its_own_call() {
-    let (mut client, process) = ready("100ms").await;
+    let (mut client, process) = ready("1s").await;
     let hanging = client.begin("tools/call", json!({"name": "hang"})).await;
     let (_, result) = client.call("echo", json!({"text": "alive"})).await;
     assert_eq!(result["content"][0]["text"], "alive");
@@ -100,13 +107,13 @@ async fn a_handler_that_blocks_its_thread_costs_its_own_call() {
     let blocking = client
         .begin(
             "tools/call",
-            json!({"name": "block", "arguments": {"ms": 200}}),
+            json!({"name": "block", "arguments": {"ms": 1000}}),
         )
         .await;
     let (_, result) = client.call("echo", json!({"text": "alive"})).await;
     assert_eq!(result["content"][0]["text"], "alive");
     let (_, answer) = client.until(blocking).await;
-    assert_eq!(answer["result"]["content"][0]["text"], "blocked for 200 ms");
+    assert_eq!(answer["result"]["content"][0]["text"], "blocked for 1000 ms");
     leaves(client, process).await;
 }
 
@@ -192,9 +199,10 @@ async fn a_thousand_requests_at_once_are_answered_each() {
 #[tokio::test]
 async fn two_requests_with_one_id_get_one_answer_the_firsts() {
     let (mut client, process) = ready("30s").await;
-    client.send(call("one", "slow", json!({"ms": 50}))).await;
+    let first = call("one", "slow", json!({"ms": 50}));
+    let second = call("one", "echo", json!({"text": "second"}));
     client
-        .send(call("one", "echo", json!({"text": "second"})))
+        .send_bytes(format!("{first}\n{second}\n").as_bytes())
         .await;
     let answer = client.receive().await.unwrap();
     assert_eq!(answer["result"]["content"][0]["text"], "slept for 50 ms");
@@ -216,8 +224,9 @@ async fn a_client_that_closes_its_ears_ends_the_server_once_nothing_runs() {
 #[tokio::test]
 async fn a_server_that_is_terminated_lets_calls_end() {
     let (mut client, process) = ready("30s").await;
-    client.send(call("slow", "slow", json!({"ms": 200}))).await;
-    nothing_comes(&mut client).await;
+    client.send(slow(200)).await;
+    let begun = client.receive().await.unwrap();
+    assert_eq!(begun["params"]["message"], "begun", "{begun}");
     process.terminate();
     let answer = client.receive().await.unwrap();
     assert_eq!(answer["id"], "slow", "{answer}");
@@ -234,19 +243,11 @@ async fn a_site_that_is_terminated_lets_calls_end_and_closes_its_streams() {
     let session = Hello::version("2025-11-25").open_at(web).await;
     let mut listening = session.listen().await;
     listening.event().await.unwrap();
-    let slow = session.post(&call("slow", "slow", json!({"ms": 2000})));
-    let open = tokio::spawn(async move { web.send(slow).await.message().await });
-    // Once its id is taken, the call runs.
-    let ping = json!({"jsonrpc": "2.0", "id": "slow", "method": "ping"});
-    let taken = async {
-        let mut answer = json!({"result": {}});
-        while answer.get("result").is_some() {
-            answer = session.send(session.post(&ping)).await.json().await;
-        }
-    };
-    interlock_testkit::soon("the call must begin", taken).await;
+    let mut slow = session.send(session.post(&slow(2000))).await.events();
+    let begun = slow.message().await.unwrap();
+    assert_eq!(begun["params"]["message"], "begun", "{begun}");
     process.terminate();
-    let answer = open.await.unwrap();
+    let answer = slow.message().await.unwrap();
     assert_eq!(
         answer["result"]["content"][0]["text"], "slept for 2000 ms",
         "{answer}"
