@@ -12,6 +12,7 @@ pub(crate) mod legacy;
 pub(crate) mod modern;
 pub(crate) mod options;
 pub(crate) mod origin;
+mod pulse;
 mod reply;
 mod resumable;
 mod seldom;

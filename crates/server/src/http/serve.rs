@@ -5,6 +5,7 @@
 
 use super::{
     endpoint::{self, Web},
+    pulse::{Line, Pulse, Running},
     reply,
     seldom::Seldom,
 };
@@ -26,10 +27,7 @@ use std::{
     io,
     net::SocketAddr,
     pin::{Pin, pin},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, ready},
     time::Duration,
 };
@@ -57,7 +55,8 @@ pub(crate) struct ServeOptions {
     /// A request's headers have to be there after this time, from the opening of the connection
     /// or from the end of the request before. So it is also how long HTTP/1 is kept alive.
     pub(crate) header_timeout: Duration,
-    /// An HTTP/2 connection is closed when it has had no request for this time or up to twice it.
+    /// An HTTP/2 connection is closed when it has had no request for this time, and any when the
+    /// client has taken nothing of what it is sent for so long.
     pub(crate) idle_timeout: Duration,
     /// While there are so many connections, no other is accepted.
     pub(crate) max_connections: usize,
@@ -275,8 +274,8 @@ impl Host {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder
             .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(options.header_timeout)
+            // Hyper would set a timer for each request. One for each connection does, too.
+            .header_read_timeout(None)
             .keep_alive(true)
             .half_close(false)
             .max_buf_size(HEADERS as usize);
@@ -299,9 +298,9 @@ impl Host {
         if let Err(error) = guest.stream.set_nodelay(true) {
             tracing::debug!(%error, "small packets may be delayed");
         }
-        let pulse = Arc::new(Pulse::default());
+        let pulse = Arc::new(Pulse::new());
         let service = self.service(guest.remote, Arc::clone(&pulse));
-        let stream = TokioIo::new(guest.stream);
+        let stream = TokioIo::new(Line::new(guest.stream, Arc::clone(&pulse)));
         let mut connection = pin!(self.builder.serve_connection(stream, service));
         let over = Box::pin(async {
             tokio::select! {
@@ -313,6 +312,9 @@ impl Host {
             biased;
             served = connection.as_mut() => return note(served),
             () = Seldom::new(over) => {}
+        }
+        if pulse.is_lost(&self.options) {
+            return;
         }
         connection.as_mut().graceful_shutdown();
         // A client that does not take leave is not waited for.
@@ -335,7 +337,7 @@ impl Host {
     > + use<> {
         let host = Arc::clone(self);
         service_fn(move |request: Request<Incoming>| {
-            let running = Pulse::begin(&pulse);
+            let running = Pulse::begin(&pulse, request.version());
             let host = Arc::clone(&host);
             let (mut parts, body) = request.into_parts();
             async move {
@@ -370,56 +372,6 @@ impl Host {
 fn note(served: Result<(), Box<dyn std::error::Error + Send + Sync>>) {
     if let Err(error) = served {
         tracing::debug!(error, "a connection ended early");
-    }
-}
-
-/// Whether anything is asked on a connection.
-#[derive(Debug, Default)]
-struct Pulse {
-    begun: AtomicUsize,
-    running: AtomicUsize,
-}
-
-impl Pulse {
-    fn begin(this: &Arc<Self>) -> Running {
-        this.begun.fetch_add(1, Ordering::Relaxed);
-        this.running.fetch_add(1, Ordering::Relaxed);
-        Running(Arc::clone(this))
-    }
-
-    /// Waits until no request has come for too long and none is running. The first has to come
-    /// sooner: hyper itself does not bound how long a client takes to say which HTTP it speaks.
-    async fn stops(&self, options: &ServeOptions) {
-        let mut before = 0;
-        let mut wait = options.header_timeout;
-        loop {
-            sleep(wait).await;
-            let begun = self.begun.load(Ordering::Relaxed);
-            if begun == before && self.running.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-            before = begun;
-            wait = options.idle_timeout;
-        }
-    }
-
-    /// Waits for at least this time, and until no request is running.
-    async fn rests(&self, wait: Duration) {
-        loop {
-            sleep(wait).await;
-            if self.running.load(Ordering::Relaxed) == 0 {
-                return;
-            }
-        }
-    }
-}
-
-/// A request from its arrival to the end of its response.
-struct Running(Arc<Pulse>);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

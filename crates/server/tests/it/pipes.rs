@@ -113,7 +113,10 @@ async fn a_handler_that_blocks_its_thread_costs_its_own_call() {
     let (_, result) = client.call("echo", json!({"text": "alive"})).await;
     assert_eq!(result["content"][0]["text"], "alive");
     let (_, answer) = client.until(blocking).await;
-    assert_eq!(answer["result"]["content"][0]["text"], "blocked for 1000 ms");
+    assert_eq!(
+        answer["result"]["content"][0]["text"],
+        "blocked for 1000 ms"
+    );
     leaves(client, process).await;
 }
 

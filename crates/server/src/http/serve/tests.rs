@@ -11,6 +11,8 @@ use tokio::{
 };
 
 const SHORT: Duration = Duration::from_millis(50);
+/// More than the system keeps for a client that does not read.
+const LONG: usize = 64 * 1024 * 1024;
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\n\r\n";
 const LAST_REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -137,6 +139,30 @@ async fn a_client_that_is_slow_to_ask_again_is_cut_off() {
     client.write_all(REQUEST).await.unwrap();
     read_until(&mut client, "hello").await;
     assert_eq!(rest(&mut client).await, "");
+    let mut client = server.connect().await;
+    client.write_all(REQUEST).await.unwrap();
+    read_until(&mut client, "hello").await;
+    client.write_all(b"GET / HTTP/1.1\r\nhost: ").await.unwrap();
+    assert_eq!(rest(&mut client).await, "");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn who_may_take_for_ever_is_never_cut_off() {
+    let options = ServeOptions {
+        header_timeout: Duration::MAX,
+        idle_timeout: Duration::MAX,
+        ..ServeOptions::default()
+    };
+    let server = start(hello(), options).await;
+    let mut client = server.connect().await;
+    for _ in 0..2 {
+        client.write_all(REQUEST).await.unwrap();
+        read_until(&mut client, "hello").await;
+    }
+    let mut http2 = ask_by_http2(&server).await;
+    assert_eq!(data_by_http2(&mut http2).await, b"hello");
+    drop(http2);
     server.stop().await;
 }
 
@@ -167,6 +193,35 @@ async fn a_slow_answer_is_no_slow_question() {
     answers.add_permits(2);
     assert_eq!(rest(&mut slow).await.matches("slow").count(), 2);
     server.stop().await;
+}
+
+/// How much of a long answer comes to a client that takes nothing until the others are gone for
+/// their silence.
+async fn late_reader(options: ServeOptions) -> usize {
+    let long = || async { vec![b'x'; LONG] };
+    let server = start(Router::new().route("/", get(long)), options).await;
+    let mut late = server.connect().await;
+    late.write_all(LAST_REQUEST).await.unwrap();
+    for _ in 0..4 {
+        server.exchange(b"").await;
+    }
+    let taken = rest(&mut late).await.len();
+    server.stop().await;
+    taken
+}
+
+#[tokio::test]
+async fn a_client_that_takes_its_answer_late_is_not_slow_to_ask() {
+    assert!(late_reader(short_header()).await > LONG);
+}
+
+#[tokio::test]
+async fn a_client_that_takes_nothing_is_cut_off() {
+    let options = ServeOptions {
+        idle_timeout: SHORT,
+        ..short_header()
+    };
+    assert!(late_reader(options).await < LONG);
 }
 
 #[tokio::test]
