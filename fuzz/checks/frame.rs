@@ -30,11 +30,22 @@ pub(crate) fn check(bytes: &[u8]) {
         Err(malformed) => check_answers(malformed),
     }
     check_batch(bytes, &read);
+    check_spaced(bytes, &read);
     match (&read, &tight) {
         (Ok(loose), Ok(tight)) => assert_eq!(seen(loose), seen(tight)),
         (Ok(_), Err(malformed)) => check_answers(malformed),
         (Err(_), Ok(frame)) => panic!("only tight limits allow {frame:?}"),
         (Err(_), Err(malformed)) => check_answers(malformed),
+    }
+}
+
+/// Messages are read in two ways, and a space at the beginning leaves only the careful one.
+fn check_spaced(bytes: &[u8], read: &Result<Frame<'_>, Malformed>) {
+    let spaced = [b" ", bytes].concat();
+    match (read, parse(&spaced, &Limits::default())) {
+        (Ok(frame), Ok(spaced)) => assert_eq!(seen(frame), seen(&spaced)),
+        (Err(_), Err(_)) => {}
+        (one, other) => panic!("{one:?} and {other:?}"),
     }
 }
 

@@ -14,6 +14,7 @@ use serde::{
 use serde_json::value::RawValue;
 use std::{borrow::Cow, fmt, marker::PhantomData};
 
+mod plain;
 #[cfg(test)]
 mod tests;
 
@@ -322,6 +323,9 @@ impl Malformed {
 
 /// Judges one member of a batch, or a message that stands alone.
 pub(crate) fn judge<'a>(text: &'a str, limits: &Limits) -> Result<Frame<'a>, Malformed> {
+    if let Some(request) = plain::request(text, limits) {
+        return Ok(Frame::Request(request));
+    }
     let fields: Fields<'a> = serde_json::from_str(text)
         .map_err(|error| Malformed::unread(not_an_object(text, &error)))?;
     fields.judge(limits)
