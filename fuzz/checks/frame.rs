@@ -122,7 +122,9 @@ fn written(frame: &Frame<'_>) -> Vec<u8> {
     match frame {
         Frame::Request(Request { id, method, params }) => {
             // The server answers requests and this crate writes none: a notification with an id.
-            write_notification(&mut line, method, *params).expect("raw JSON is JSON");
+            let params = params.map(|params| serde_json::from_str::<&RawValue>(params.get()));
+            let params = params.transpose().expect("they were read as JSON");
+            write_notification(&mut line, method, params).expect("raw JSON is JSON");
             let id = format!(r#","id":{}}}"#, serde_json::to_string(id).unwrap());
             line.pop();
             line.extend_from_slice(id.as_bytes());
@@ -156,12 +158,13 @@ fn seen(
     Option<String>,
     &'static str,
 ) {
-    let flat = |raw: &RawValue| raw.get().replace(['\n', '\r'], " ");
+    let one_line = |text: &str| text.replace(['\n', '\r'], " ");
+    let flat = |raw: &RawValue| one_line(raw.get());
     match frame {
         Frame::Request(request) => (
             Some(request.id.clone()),
             Some(request.method.to_string()),
-            request.params.map(flat),
+            request.params.map(|params| one_line(params.get())),
             "request",
         ),
         Frame::Notification(notification) => (

@@ -1,7 +1,7 @@
 //! What holds for any parameters that a client may send to come to terms.
 
 use interlock_proto::{
-    Ability, Time, Version,
+    Ability, Params, Time, Version,
     era::{self, Capability, Era, modern},
     negotiation::{Effect, Input, Offer, Rules, State, step},
 };
@@ -11,10 +11,11 @@ use std::collections::BTreeSet;
 /// Reading never panics, and what is kept of it is small. A request counts as modern only if its
 /// `_meta` says so, and an offer that was read can be agreed on.
 pub(crate) fn check(bytes: &[u8]) {
-    let Ok(params) = serde_json::from_slice::<&RawValue>(bytes) else {
+    let Ok(raw) = serde_json::from_slice::<&RawValue>(bytes) else {
         return;
     };
-    if let Ok(Some(said)) = modern(Some(params)) {
+    let params = Params::new(raw);
+    if let Ok(Some(said)) = modern(Some(&params)) {
         // Raw JSON may hold what no value can, such as 1e999.
         if let Ok(whole) = serde_json::from_slice::<Value>(bytes) {
             let meta = &whole["_meta"];
@@ -27,7 +28,7 @@ pub(crate) fn check(bytes: &[u8]) {
         assert!(Version::STATELESS.contains(&said.version));
         check_abilities(said.capabilities, said.version);
     }
-    if let Ok(offer) = Offer::read(Some(params)) {
+    if let Ok(offer) = Offer::read(Some(&params)) {
         assert_eq!(offer.version.era(), Era::Handshake);
         let client: Vec<_> = offer.client.iter().copied().collect();
         check_capabilities(&client);

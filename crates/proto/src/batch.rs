@@ -20,6 +20,10 @@ use std::fmt;
 pub const MOST: usize = 1_024;
 
 /// What came in one piece.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it is nearly always one message, and never kept"
+)]
 #[derive(Clone, Debug)]
 pub enum Incoming<'a> {
     /// One message.
@@ -160,7 +164,7 @@ fn batched(frame: Frame<'_>) -> Result<Frame<'_>, Malformed> {
             reply: Reply::Error,
         }),
         // Whatever its `_meta` says, readable or not: 2026-07-28 has no batches.
-        Frame::Request(request) if !matches!(era::modern(request.params), Ok(None)) => {
+        Frame::Request(request) if !matches!(era::modern(request.params.as_ref()), Ok(None)) => {
             Err(Malformed {
                 id: Some(request.id),
                 refusal: frame::invalid("a 2026-07-28 request must not be part of a batch"),

@@ -1,17 +1,16 @@
 //! Protocol versions, the two eras they fall into, and which methods exist where.
 
 use crate::RpcCode;
-use memchr::memmem::Finder;
 use serde::{
     Deserialize, Deserializer, Serialize, Serializer,
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use std::{borrow::Cow, collections::BTreeMap, fmt, sync::LazyLock};
+use std::{borrow::Cow, collections::BTreeMap, fmt};
 
 mod modern;
 
-pub use modern::{About, Modern, modern};
+pub use modern::{Modern, modern};
 
 /// A published revision of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -254,33 +253,6 @@ pub fn declared(capabilities: &RawValue) -> Option<(Vec<Capability>, Vec<Box<str
     Some((known, unknown))
 }
 
-/// What most messages do not hold. No JSON writer would escape any of it.
-static PROGRESS_TOKEN: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("progressToken"));
-
-/// What a request says about itself besides its parameters, in any version.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Meta<'a> {
-    /// What progress is to be reported with: a string or an integer.
-    pub progress: Option<&'a RawValue>,
-}
-
-impl<'a> Meta<'a> {
-    /// Reads the `_meta` of a request. What is not well formed there is as if it were absent.
-    #[must_use]
-    pub fn read(params: Option<&'a RawValue>) -> Self {
-        let raw = params.filter(|raw| PROGRESS_TOKEN.find(raw.get().as_bytes()).is_some());
-        let meta = raw.and_then(|raw| member(raw, "_meta"));
-        let token = meta.and_then(|meta| member(meta, "progressToken"));
-        Self {
-            progress: token.filter(is_token),
-        }
-    }
-}
-
-fn is_token(token: &&RawValue) -> bool {
-    crate::RequestId::read(token).is_some()
-}
-
 /// A string; borrowed, and not read again, where there is nothing to unescape.
 ///
 /// ```
@@ -306,6 +278,10 @@ pub(crate) struct Text<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 /// One member of an object; `None` if it is no object, has no such member, or that is null.
 #[must_use]
 pub fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
+    member_of(object.get(), name)
+}
+
+pub(crate) fn member_of<'a>(object: &'a str, name: &str) -> Option<&'a RawValue> {
     struct Find<'n>(&'n str);
 
     impl<'de> Visitor<'de> for Find<'_> {
@@ -328,7 +304,7 @@ pub fn member<'a>(object: &'a RawValue, name: &str) -> Option<&'a RawValue> {
         }
     }
 
-    let mut reader = serde_json::Deserializer::from_str(object.get());
+    let mut reader = serde_json::Deserializer::from_str(object);
     let found = Deserializer::deserialize_map(&mut reader, Find(name)).ok()?;
     found.filter(|value| value.get() != "null")
 }
@@ -345,14 +321,14 @@ pub const fn resource_not_found(version: Version) -> RpcCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Ability, Code, Refusal};
+    use crate::{Ability, Code, Params, Refusal};
 
     fn params(text: &str) -> Box<RawValue> {
         RawValue::from_string(text.to_owned()).unwrap()
     }
 
     fn read(params: &RawValue) -> Result<Option<Modern<'_>>, Refusal> {
-        modern(Some(params))
+        modern(Some(&Params::new(params)))
     }
 
     #[test]
@@ -439,9 +415,8 @@ mod tests {
     fn a_progress_token_is_a_string_or_an_integer() {
         let token = |text: &str| {
             let params = params(text);
-            Meta::read(Some(&params))
-                .progress
-                .map(|raw| raw.get().to_owned())
+            let token = Params::new(&params).progress();
+            token.map(|raw| raw.get().to_owned())
         };
         assert_eq!(token(r#"{"_meta": {"progressToken": 7}}"#).unwrap(), "7");
         assert_eq!(

@@ -4,7 +4,7 @@
 //! input or keeps more than the input itself, so hostile bytes cost what their length costs.
 
 use crate::{
-    AskId, Code, Refusal, RequestId, RpcCode, Version,
+    AskId, Code, Params, Refusal, RequestId, RpcCode, Version,
     era::{self, Text},
 };
 use serde::{
@@ -58,7 +58,7 @@ pub struct Request<'a> {
     /// What is asked.
     pub method: Cow<'a, str>,
     /// With which parameters.
-    pub params: Option<&'a RawValue>,
+    pub params: Option<Params<'a>>,
 }
 
 /// A notification.
@@ -447,7 +447,10 @@ impl<'a> Fields<'a> {
                 };
                 let params = self.params;
                 match id.clone() {
-                    Some(id) => Ok(Frame::Request(Request { id, method, params })),
+                    Some(id) => {
+                        let params = params.map(Params::new);
+                        Ok(Frame::Request(Request { id, method, params }))
+                    }
                     // A request's own method says what is wrong with its parameters; nobody would
                     // say it of a notification's.
                     None if params.is_some_and(|params| !is_structured(params)) => {

@@ -4,7 +4,7 @@
 //! and what the client offered in vain, is kept here for traces and for operators.
 
 use crate::{
-    Code, Refusal, Time, Version,
+    Code, Params, Refusal, Time, Version,
     era::{self, Capability, Method},
     machine::{Machine, Step},
 };
@@ -100,21 +100,22 @@ impl Offer {
     /// Reads the parameters of `initialize`.
     ///
     /// ```
-    /// use interlock_proto::{Version, negotiation::Offer};
+    /// use interlock_proto::{Params, Version, negotiation::Offer};
     ///
-    /// let params = serde_json::value::RawValue::from_string(
+    /// let raw = serde_json::value::RawValue::from_string(
     ///     r#"{"protocolVersion": "2099-01-01", "capabilities": {"roots": {}},
     ///         "clientInfo": {"name": "me", "version": "1"}}"#.to_owned(),
     /// ).unwrap();
+    /// let params = Params::new(&raw);
     /// assert_eq!(Offer::read(Some(&params)).unwrap().version, Version::COUNTER_OFFER);
     /// ```
     ///
     /// # Errors
     ///
     /// 1027 if the version is no string, 1021 for anything else that is missing or wrong.
-    pub fn read(params: Option<&RawValue>) -> Result<Self, Refusal> {
+    pub fn read(params: Option<&Params<'_>>) -> Result<Self, Refusal> {
         #[derive(Deserialize)]
-        struct Params<'a> {
+        struct Offered<'a> {
             #[serde(borrow, default, rename = "protocolVersion")]
             version: Option<&'a RawValue>,
             #[serde(borrow)]
@@ -131,8 +132,8 @@ impl Offer {
 
         let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
         let params = params.ok_or_else(|| wrong("`initialize` needs parameters".to_owned()))?;
-        let params: Params<'_> = object("the parameters of `initialize`", params)?;
-        let info: Client = object("`clientInfo`", params.client)?;
+        let params: Offered<'_> = object("the parameters of `initialize`", params.get())?;
+        let info: Client = object("`clientInfo`", params.client.get())?;
         let version: String = params
             .version
             .and_then(|raw| serde_json::from_str(raw.get()).ok())
@@ -155,12 +156,12 @@ impl Offer {
 }
 
 /// A derived reader would take an array for an object.
-fn object<'a, T: Deserialize<'a>>(what: &str, raw: &'a RawValue) -> Result<T, Refusal> {
+fn object<'a, T: Deserialize<'a>>(what: &str, text: &'a str) -> Result<T, Refusal> {
     let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
-    if !raw.get().starts_with('{') {
+    if !text.starts_with('{') {
         return Err(wrong(format!("{what} must be an object")));
     }
-    serde_json::from_str(raw.get()).map_err(|error| wrong(format!("{what}: {error}")))
+    serde_json::from_str(text).map_err(|error| wrong(format!("{what}: {error}")))
 }
 
 /// What may be used from now on.
@@ -401,7 +402,8 @@ mod tests {
     }
 
     fn read(params: &str) -> Result<Offer, Refusal> {
-        Offer::read(Some(&RawValue::from_string(params.to_owned()).unwrap()))
+        let raw = RawValue::from_string(params.to_owned()).unwrap();
+        Offer::read(Some(&Params::new(&raw)))
     }
 
     fn offer() -> Offer {

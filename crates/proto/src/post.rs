@@ -71,7 +71,7 @@ fn request_way<'a>(
     has_session: bool,
     request: &Request<'a>,
 ) -> Result<Way<'a>, Refusal> {
-    let modern = era::modern(request.params);
+    let modern = era::modern(request.params.as_ref());
     let modern = modern.map_err(|refusal| disagreement(version, request).unwrap_or(refusal))?;
     if let Some(modern) = modern {
         return Ok(Way::Alone(modern));
@@ -110,7 +110,7 @@ fn no_session() -> Refusal {
 /// looked at.
 fn disagreement(header: Option<&str>, request: &Request<'_>) -> Option<Refusal> {
     let header = header?;
-    let meta = era::member(request.params?, "_meta")?;
+    let meta = request.params?.member("_meta")?;
     let body = era::member(meta, "io.modelcontextprotocol/protocolVersion")?;
     let body: Cow<'_, str> = serde_json::from_str(body.get()).ok()?;
     if header.trim() == body {

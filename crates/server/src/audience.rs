@@ -290,7 +290,7 @@ const fn is_false(value: &bool) -> bool {
 
 impl Filter {
     /// Reads what is wanted, and leaves out what there is not.
-    pub(crate) fn read(params: Option<&RawValue>, inner: &Inner) -> Result<Self, Refusal> {
+    pub(crate) fn read(params: Option<&str>, inner: &Inner) -> Result<Self, Refusal> {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
         struct Wanted {
@@ -307,7 +307,7 @@ impl Filter {
         let method = "subscriptions/listen";
         let Params { notifications } = crate::methods::read(method, params)?;
         // The reader of parameters reads objects, and nothing else.
-        let notifications: Wanted = crate::methods::read(method, Some(notifications))?;
+        let notifications: Wanted = crate::methods::read(method, Some(notifications.get()))?;
         let most = inner.bounds.subscriptions;
         if notifications.resource_subscriptions.len() > most {
             return Err(Refusal::new(Code::QuotaExceeded)

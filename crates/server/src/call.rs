@@ -62,11 +62,10 @@ pub(crate) enum Purpose {
     Complete,
 }
 
-/// Where a call's messages go, who made it, and where it hears from its connection.
+/// Where a call's messages go, and who made it.
 pub(crate) struct Line {
     pub(crate) route: Route,
     pub(crate) caller: Caller,
-    pub(crate) signals: Signals,
     /// When the call came.
     pub(crate) at: Time,
 }
@@ -115,7 +114,7 @@ impl Running {
         Self {
             shared: Arc::new(Shared::new(Arc::clone(inner), line.caller)),
             route: line.route,
-            signals: line.signals,
+            signals: Signals::default(),
             at: line.at,
             purpose: start.purpose,
             kind: start.kind,
@@ -160,10 +159,7 @@ impl Running {
             let ready = match self.state {
                 State::Idle => return true,
                 State::Result(_) => Some(Input::Settled),
-                State::Pending { .. } => {
-                    let told = self.signals.ready();
-                    told.or_else(|| self.judged_already())
-                }
+                State::Pending { .. } => self.judged_already(),
                 State::Executing { .. } => self.finished_already(),
             };
             input = match ready {
@@ -181,6 +177,11 @@ impl Running {
     /// Whether the call waits for others, so that it matters when it gets in line.
     pub(crate) const fn stands_in_line(&self) -> bool {
         matches!(self.waiting, Waiting::Place(_) | Waiting::Turn(_))
+    }
+
+    /// Where the call hears from its connection, now that it has to wait.
+    pub(crate) fn listen(&mut self, signals: Signals) {
+        self.signals = signals;
     }
 
     /// Runs the call to its end, and says what is said then.
@@ -244,11 +245,11 @@ impl Running {
         let Came::Finished(finished) = self.waiting.ready()? else {
             return None;
         };
-        self.words = self.shared.voice.take();
-        if self.words.is_empty() {
+        if self.shared.voice.is_silent() {
             self.waiting = Waiting::Nothing;
             return Some(self.finished(finished));
         }
+        self.words = self.shared.voice.take();
         self.came = Some(Came::Finished(finished));
         None
     }

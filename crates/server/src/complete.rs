@@ -26,7 +26,7 @@ impl Inner {
             argument: Object(Argument { name, value }),
             context,
             ..
-        } = read(asked.method.name(), asked.params)?;
+        } = read(asked.method.name(), asked.text())?;
         let arguments = context.and_then(|Object(context)| context.arguments);
         let partial = Partial {
             value,

@@ -4,6 +4,7 @@ use crate::{
     call::{Line, Running, Start, quietly},
     convert::{Answer, No},
     server::Inner,
+    signal::Signals,
 };
 use futures_util::{FutureExt, future::BoxFuture};
 use interlock_proto::{Code, Refusal};
@@ -18,10 +19,14 @@ pub(crate) type Rest = BoxFuture<'static, ()>;
 
 /// Begins a call, and says what is said in the end to `done`. `None`: that has been done already,
 /// as the call did not have to wait.
+///
+/// Of one that does, `waits` gets to know, and says where the call hears from its connection; or
+/// that it is not wanted any more, and then nothing is said in the end.
 pub(crate) fn launch(
     inner: &Arc<Inner>,
     start: Start,
     line: Line,
+    waits: impl FnOnce() -> Option<Signals>,
     done: impl FnOnce(Option<Answer>) + Send + 'static,
 ) -> Option<Rest> {
     let mut call = Running::new(inner, start, line);
@@ -40,6 +45,7 @@ pub(crate) fn launch(
         drop(counted);
         return None;
     }
+    call.listen(waits()?);
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;

@@ -16,8 +16,8 @@ use crate::{
 };
 use http::HeaderMap;
 use interlock_proto::{
-    Code, Refusal, Version,
-    era::{self, About, Era, Method, Modern},
+    About, Code, Params, Refusal, Version,
+    era::{self, Era, Method, Modern},
     refusal::shortened,
 };
 use interlock_workflow::{Kind, Pass, Workflow};
@@ -46,7 +46,7 @@ type Fitting<'a> = (&'a Arc<CheckedTemplate>, JsonObject);
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) method: Method,
-    pub(crate) params: Option<&'a RawValue>,
+    pub(crate) params: Option<&'a Params<'a>>,
     pub(crate) version: Version,
     /// The instance of the connection; stateless requests have none.
     pub(crate) instance: Option<&'a Arc<Instance>>,
@@ -55,6 +55,13 @@ pub(crate) struct Asked<'a> {
     pub(crate) modern: Option<&'a Modern<'a>>,
     /// The headers that have to say what its arguments say.
     pub(crate) headers: Option<&'a HeaderMap>,
+}
+
+impl<'a> Asked<'a> {
+    /// Its parameters, as they were written.
+    pub(crate) fn text(&self) -> Option<&'a str> {
+        self.params.map(Params::get)
+    }
 }
 
 impl Inner {
@@ -143,7 +150,7 @@ impl Inner {
             input_responses,
             request_state,
             ..
-        } = read(asked.method.name(), asked.params)?;
+        } = read(asked.method.name(), asked.text())?;
         let retry = Retry {
             input_responses,
             request_state,
@@ -377,8 +384,9 @@ struct Call<'a> {
 impl<'a> Call<'a> {
     /// What is called, with which arguments, and with which answers it comes back.
     fn read(asked: Asked<'a>) -> Result<(Cow<'a, str>, Option<JsonObject>, Retry), Refusal> {
-        let known = asked.modern.and_then(|modern| Self::known(&modern.about));
-        let call = known.map_or_else(|| read(asked.method.name(), asked.params), Ok)?;
+        let about = asked.params.and_then(Params::about);
+        let known = about.and_then(Self::known);
+        let call = known.map_or_else(|| read(asked.method.name(), asked.text()), Ok)?;
         let retry = Retry {
             input_responses: call.input_responses,
             request_state: call.request_state,
@@ -386,15 +394,15 @@ impl<'a> Call<'a> {
         Ok((call.name, call.arguments, retry))
     }
 
-    /// Of a stateless request the parameters are known already. If anything is wrong with them,
-    /// reading them again tells what.
+    /// The parameters have been found already. If anything is wrong with them, reading them again
+    /// tells what.
     fn known(about: &About<'a>) -> Option<Self> {
         fn given<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<Option<T>> {
             raw.map(|raw| serde_json::from_str(raw.get()))
                 .transpose()
                 .ok()
         }
-        if about.twice {
+        if about.is_odd {
             return None;
         }
         Some(Self {
@@ -454,17 +462,17 @@ impl<'de> Deserialize<'de> for Meta {
 
 pub(crate) fn read<'a, T: Deserialize<'a>>(
     method: &str,
-    params: Option<&'a RawValue>,
+    params: Option<&'a str>,
 ) -> Result<T, Refusal> {
     let wrong = |why: String| Refusal::new(Code::InvalidParams).because(why);
     let params = params.ok_or_else(|| wrong(format!("`{method}` needs parameters")))?;
     // Serde would read a struct from an array as well.
-    if !params.get().starts_with('{') {
+    if !params.starts_with('{') {
         return Err(wrong(format!(
             "the parameters of `{method}` must be an object"
         )));
     }
-    serde_json::from_str(params.get()).map_err(|error| {
+    serde_json::from_str(params).map_err(|error| {
         let why = shortened(&error.to_string());
         wrong(format!("invalid parameters of `{method}`: {why}"))
     })
@@ -479,10 +487,10 @@ fn cursor(asked: Asked<'_>) -> Result<Option<Cow<'_, str>>, Refusal> {
         #[serde(default, rename = "_meta")]
         _meta: Meta,
     }
-    if asked.params.is_none_or(|params| params.get() == "null") {
+    if asked.text().is_none_or(|params| params == "null") {
         return Ok(None);
     }
-    read(asked.method.name(), asked.params).map(|List { cursor, .. }| cursor)
+    read(asked.method.name(), asked.text()).map(|List { cursor, .. }| cursor)
 }
 
 fn raw(value: &Value) -> Arc<RawValue> {

@@ -23,7 +23,7 @@ use crate::{
     principal::Principal,
     route::{Gathering, Route, Tone, lock},
     server::Inner,
-    signal::Teller,
+    signal::{Said, Signal, Teller},
     wire::{self, Transition},
 };
 use foldhash::fast::RandomState;
@@ -81,6 +81,9 @@ struct Book {
     /// The `initialize` that is being negotiated, and where it is answered.
     initialize: Option<Box<(Key, Route)>>,
     client: Arc<Client>,
+    /// Calls that begin right now and may end before anybody could speak to them.
+    beginning: Vec<Beginning>,
+    /// Calls that have to wait for something.
     calls: HashMap<Key, Running, RandomState>,
     asks: BTreeMap<AskId, oneshot::Sender<Result<Value, AskError>>>,
     listens: BTreeMap<Key, (Route, Seat)>,
@@ -94,18 +97,20 @@ struct Book {
     seat: Option<Seat>,
 }
 
-/// A call that runs.
+/// A call that begins, and what it is to be told if it does not end at once.
+struct Beginning {
+    key: Key,
+    said: Said,
+}
+
+/// A call that waits for something.
 struct Running {
     teller: Teller,
-    /// The task it runs as, once it had to wait.
+    /// The task it runs as, once there is one.
     task: Option<AbortHandle>,
 }
 
 /// What came with an input, for whoever performs its effects.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it is nearly always a request, and never kept"
-)]
 enum Carried<'a> {
     Nothing,
     Request(Arrived<'a>),
@@ -159,6 +164,7 @@ impl Peer {
                 negotiation: negotiation::State::NotNegotiated,
                 initialize: None,
                 client: Arc::default(),
+                beginning: Vec::new(),
                 calls: HashMap::default(),
                 asks: BTreeMap::new(),
                 listens: BTreeMap::new(),
@@ -205,7 +211,7 @@ impl Peer {
     /// Closed, and no call is left that could say anything.
     pub(crate) fn is_quiet(&self) -> bool {
         let book = lock(&self.book);
-        book.state == State::Closed && book.calls.is_empty()
+        book.state == State::Closed && book.beginning.is_empty() && book.calls.is_empty()
     }
 
     /// Closed, and what is left has taken too long to be said.
@@ -280,7 +286,7 @@ impl Peer {
     }
 
     fn on_request(self: &Arc<Self>, request: &Request<'_>, route: &Route) {
-        let modern = match era::modern(request.params) {
+        let modern = match era::modern(request.params.as_ref()) {
             Ok(modern) => modern,
             Err(refusal) => {
                 let malformed = Malformed {
@@ -300,7 +306,7 @@ impl Peer {
         };
         let input = match Method::parse(&request.method) {
             Some(Method::Initialize) if arrived.modern.is_none() => {
-                let version = match Offer::read(request.params) {
+                let version = match Offer::read(request.params.as_ref()) {
                     Ok(offer) => Ok(arrived.offer.insert(offer).version),
                     Err(refusal) => Err(refusal),
                 };
@@ -389,13 +395,18 @@ impl Peer {
     /// Nothing happens for now: what was needed for more is given back.
     pub(crate) fn rest(&self) {
         let mut book = lock(&self.book);
+        book.beginning.shrink_to_fit();
         book.calls.shrink_to_fit();
         book.ledger.shrink();
     }
 
     /// Ends every call that is still running, without waiting for it.
     pub(crate) fn abort(&self) {
-        let calls: Vec<_> = lock(&self.book).calls.drain().collect();
+        let calls: Vec<_> = {
+            let mut book = lock(&self.book);
+            book.beginning.clear();
+            book.calls.drain().collect()
+        };
         for (_, running) in calls {
             if let Some(task) = running.task {
                 task.abort();
@@ -479,11 +490,11 @@ impl Peer {
             }
             Effect::Activate => self.negotiate(negotiation::Input::Ready),
             Effect::Cancel(key) => {
-                self.signal(&key, Teller::cancel);
+                self.signal(&key, Signal::Cancel);
                 self.unlisten(key);
             }
             Effect::Abandon(key, _) => {
-                self.signal(&key, Teller::shut_down);
+                self.signal(&key, Signal::ShutDown);
                 self.unlisten(key);
             }
             Effect::Settle(ask) => {
@@ -521,7 +532,7 @@ impl Peer {
         let (stepped, winds_up) = {
             let mut book = lock(&self.book);
             answer();
-            book.calls.remove(&key);
+            book.forget(&key);
             let stepped = book.step(&self.rules, Input::Settled(key), now);
             let winds_up = matches!(book.state, State::Draining { .. } | State::Closed);
             (stepped, winds_up)
@@ -611,6 +622,19 @@ impl Peer {
 }
 
 impl Book {
+    /// Takes a call out of those that begin.
+    fn begun(&mut self, key: &Key) -> Option<Beginning> {
+        let mut beginning = self.beginning.iter();
+        let at = beginning.position(|beginning| beginning.key == *key)?;
+        Some(self.beginning.swap_remove(at))
+    }
+
+    fn forget(&mut self, key: &Key) {
+        if self.begun(key).is_none() && !self.calls.is_empty() {
+            self.calls.remove(key);
+        }
+    }
+
     /// Lets the connection machine take a step, and brings the ledger up to date. The transition
     /// is traced by whoever holds the book, as soon as it does not.
     fn step(

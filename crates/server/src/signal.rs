@@ -7,13 +7,38 @@ use std::sync::{
 };
 use tokio::sync::Notify;
 
-/// The client takes the call back.
-const CANCEL: u8 = 1;
-/// The server ends and waits no longer.
-const SHUTDOWN: u8 = 2;
+/// One thing that a call can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// The client takes the call back.
+    Cancel,
+    /// The server ends and waits no longer.
+    ShutDown,
+}
+
+/// Several of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Said(u8);
+
+impl Said {
+    pub(crate) const fn add(&mut self, signal: Signal) {
+        self.0 |= bit(signal);
+    }
+
+    const fn has(self, signal: Signal) -> bool {
+        self.0 & bit(signal) != 0
+    }
+}
+
+const fn bit(signal: Signal) -> u8 {
+    match signal {
+        Signal::Cancel => 1,
+        Signal::ShutDown => 2,
+    }
+}
 
 /// What a call has been told. It cannot be taken back.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Told {
     things: AtomicU8,
     more: Notify,
@@ -24,52 +49,51 @@ struct Told {
 pub(crate) struct Teller(Arc<Told>);
 
 impl Teller {
-    /// The client takes the call back.
-    pub(crate) fn cancel(&self) {
-        self.tell(CANCEL);
-    }
-
-    /// The server ends and waits no longer.
-    pub(crate) fn shut_down(&self) {
-        self.tell(SHUTDOWN);
-    }
-
-    fn tell(&self, thing: u8) {
-        self.0.things.fetch_or(thing, Ordering::AcqRel);
+    pub(crate) fn tell(&self, signal: Signal) {
+        self.0.things.fetch_or(bit(signal), Ordering::AcqRel);
         self.0.more.notify_one();
     }
 }
 
-/// What a call hears of its connection: each thing once, the earlier first.
-#[derive(Debug)]
+/// What a call hears of its connection: each thing once, the earlier first. Nobody tells it anything
+/// until it has to wait for something.
+#[derive(Debug, Default)]
 pub(crate) struct Signals {
-    told: Arc<Told>,
-    heard: u8,
+    told: Option<Arc<Told>>,
+    heard: Said,
 }
 
 impl Signals {
-    /// Both ends: whoever has the first can tell the call, which has the second.
-    pub(crate) fn channel() -> (Teller, Self) {
-        let told = Arc::<Told>::default();
-        let teller = Teller(Arc::clone(&told));
-        (teller, Self { told, heard: 0 })
+    /// Both ends: whoever has the first can tell the call, which has the second. Some things may
+    /// have been said already.
+    pub(crate) fn channel(said: Said) -> (Teller, Self) {
+        let told = Arc::new(Told {
+            things: AtomicU8::new(said.0),
+            more: Notify::new(),
+        });
+        let signals = Self {
+            told: Some(Arc::clone(&told)),
+            heard: Said::default(),
+        };
+        (Teller(told), signals)
     }
 
     /// Whether the call knows that its client has taken it back.
     pub(crate) const fn has_heard_cancel(&self) -> bool {
-        self.heard & CANCEL != 0
+        self.heard.has(Signal::Cancel)
     }
 
     /// What has been said and not been heard.
     pub(crate) fn ready(&mut self) -> Option<Input> {
-        let new = self.told.things.load(Ordering::Acquire) & !self.heard;
-        if new & CANCEL != 0 {
-            self.heard |= CANCEL;
-            return Some(Input::Cancel);
-        }
-        if new & SHUTDOWN != 0 {
-            self.heard |= SHUTDOWN;
-            return Some(Input::Shutdown);
+        let told = Said(self.told.as_ref()?.things.load(Ordering::Acquire));
+        for (signal, input) in [
+            (Signal::Cancel, Input::Cancel),
+            (Signal::ShutDown, Input::Shutdown),
+        ] {
+            if told.has(signal) && !self.heard.has(signal) {
+                self.heard.add(signal);
+                return Some(input);
+            }
         }
         None
     }
@@ -80,7 +104,10 @@ impl Signals {
             if let Some(input) = self.ready() {
                 return input;
             }
-            self.told.more.notified().await;
+            match &self.told {
+                Some(told) => told.more.notified().await,
+                None => std::future::pending().await,
+            }
         }
     }
 }

@@ -118,6 +118,11 @@ impl Voice {
         words.questions
     }
 
+    /// Whether nothing was said that was not heard.
+    pub(crate) fn is_silent(&self) -> bool {
+        lock(&self.words).waiting.is_empty()
+    }
+
     /// Everything that was said and not heard.
     pub(crate) fn take(&self) -> VecDeque<Word> {
         let words = mem::take(&mut lock(&self.words).waiting);

@@ -6,8 +6,7 @@
 //! wrong: either it is read as the careful reader would read it, or not at all.
 
 use super::{Limits, Request};
-use crate::RequestId;
-use serde_json::value::RawValue;
+use crate::{Params, RequestId};
 use std::borrow::Cow;
 
 /// Reads a request, unless there is anything unusual about it.
@@ -95,13 +94,12 @@ impl<'a> Rest<'a> {
         Some(RequestId::Number(number))
     }
 
-    fn object(&mut self) -> Option<&'a RawValue> {
+    fn object(&mut self) -> Option<Params<'a>> {
         if !self.0.starts_with('{') {
             return None;
         }
-        let mut values = serde_json::Deserializer::from_str(self.0).into_iter();
-        let object = values.next()?.ok()?;
-        self.skip(values.byte_offset())?;
+        let (object, rest) = Params::first_of(self.0)?;
+        self.0 = rest;
         Some(object)
     }
 }
@@ -121,7 +119,7 @@ mod tests {
     }
 
     fn said(request: &Request<'_>) -> (RequestId, String, Option<String>) {
-        let params = request.params.map(|raw| raw.get().to_owned());
+        let params = request.params.map(|params| params.get().to_owned());
         (request.id.clone(), request.method.to_string(), params)
     }
 

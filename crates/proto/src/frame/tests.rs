@@ -27,7 +27,7 @@ fn check_malformed(text: &str, rpc: RpcCode, id: Option<RequestId>, reply: Reply
 fn the_three_kinds_are_told_apart() {
     assert!(matches!(
         read(r#"{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[1]}}"#),
-        Ok(Frame::Request(Request { params: Some(raw), .. })) if raw.get() == r#"{"a":[1]}"#
+        Ok(Frame::Request(Request { params: Some(params), .. })) if params.get() == r#"{"a":[1]}"#
     ));
     assert!(matches!(
         read(r#"{"jsonrpc":"2.0","method":"m"}"#),

@@ -17,12 +17,12 @@ use crate::{
     principal::Principal,
     round::Round,
     route::Route,
-    signal::{Signals, Teller},
+    signal::{Said, Signal, Signals, Teller},
     wire,
 };
 use http::{HeaderMap, StatusCode};
 use interlock_proto::{
-    Code, Refusal, RequestId, RpcCode,
+    Code, Params, Refusal, RequestId, RpcCode,
     era::{self, Era, Method, Modern},
     frame::{ErrorId, Request},
 };
@@ -42,7 +42,7 @@ pub(crate) async fn serve(
         let status = reply::status(Era::Stateless, Some(refusal.rpc_code()));
         reply::with_status(status, &ErrorId::Known(request.id.clone()), refusal)
     };
-    let name = name(request, modern);
+    let name = name(request);
     check_standard(
         headers,
         modern.version.as_str(),
@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     }
     let planned = web.inner.plan(Asked {
         method,
-        params: request.params,
+        params: request.params.as_ref(),
         version: modern.version,
         instance: None,
         principal: &principal,
@@ -89,8 +89,8 @@ pub(crate) async fn serve(
 }
 
 /// What the header `Mcp-Name` mirrors.
-fn name<'a>(request: &Request<'a>, modern: &Modern<'a>) -> Option<Cow<'a, str>> {
-    let about = &modern.about;
+fn name<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
+    let about = request.params.as_ref()?.about()?;
     let raw = match Method::parse(&request.method)? {
         Method::ToolsCall | Method::PromptsGet => about.name,
         Method::ResourcesRead => about.uri,
@@ -145,29 +145,34 @@ async fn run(
     );
     let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
-    let (teller, signals) = Signals::channel();
     let line = Line {
         route: route.clone(),
         caller,
-        signals,
         at: web.inner.clock.now(),
     };
     let id = request.id.clone();
     let done = move |said| answer(&route, &id, said);
-    if let Some(mut rest) = launch(&web.inner, start, line, done) {
-        let (web, hurry) = (Arc::clone(web), teller.clone());
+    let mut gone = Gone(None);
+    let waits = || {
+        let (teller, signals) = Signals::channel(Said::default());
+        gone = Gone(Some(teller));
+        Some(signals)
+    };
+    if let Some(mut rest) = launch(&web.inner, start, line, waits, done) {
+        let (web, hurry) = (Arc::clone(web), gone.0.clone());
         tokio::spawn(async move {
             tokio::select! {
                 () = &mut rest => {}
                 () = web.overdue() => {
-                    hurry.shut_down();
+                    if let Some(call) = hurry {
+                        call.tell(Signal::ShutDown);
+                    }
                     rest.await;
                 }
             }
         });
     }
     // From here on, whoever drops this response takes the call back.
-    let gone = Gone(Some(teller));
     match first(web, &exchange).await {
         First::Answer(tone, message) => {
             gone.never();
@@ -207,7 +212,7 @@ impl Gone {
 impl Drop for Gone {
     fn drop(&mut self) {
         if let Some(teller) = &self.0 {
-            teller.cancel();
+            teller.tell(Signal::Cancel);
         }
     }
 }
@@ -228,7 +233,7 @@ fn listen(
     in_flight: Arc<InFlight>,
     request: &Request<'_>,
 ) -> Result<Response, Refusal> {
-    let filter = Filter::read(request.params, &web.inner)?;
+    let filter = Filter::read(request.params.as_ref().map(Params::get), &web.inner)?;
     let (audience, bounds) = (&web.inner.audience, &web.inner.bounds);
     let seat = audience.reserve(Owner::Principal(principal), &filter, bounds)?;
     let exchange = Exchange::new(

@@ -8,7 +8,6 @@ use crate::{
 };
 use interlock_proto::{
     connection::Key,
-    era,
     frame::Request,
     machine::Machine,
     negotiation::{self, Negotiation, Offer},
@@ -25,7 +24,7 @@ impl Peer {
         route: &Route,
     ) {
         tracing::info!(client = %offer.client_name, version = %offer.version, "initialize");
-        let member = |name| request.params.and_then(|params| era::member(params, name));
+        let member = |name| request.params.and_then(|params| params.member(name));
         let client = member("capabilities")
             .map(|capabilities| Client::new(capabilities, member("clientInfo")));
         {

@@ -1,6 +1,6 @@
 //! Requests that the connection machine has let through.
 
-use super::{Arrived, Peer, Running};
+use super::{Arrived, Beginning, Peer, Running};
 use crate::{
     call::{Line, Start},
     caller::{Caller, Client, Way},
@@ -9,13 +9,13 @@ use crate::{
     methods::{Asked, Plan},
     round::Round,
     route::{Route, Tone, lock},
-    signal::{Signals, Teller},
+    signal::{Said, Signal, Signals},
     wire,
 };
 use interlock_proto::{
-    Code, Level, Refusal, Time, Version,
+    Code, Level, Params, Refusal, Time, Version,
     connection::{Key, Lane},
-    era::{Meta, Method},
+    era::Method,
     refusal::shortened,
 };
 use serde::Deserialize;
@@ -29,12 +29,13 @@ impl Peer {
             Ok(allowed) => allowed,
             Err(refusal) => return self.refuse(key, &refusal, route),
         };
-        let params = arrived.request.params;
+        let params = arrived.request.params.as_ref();
+        let text = params.map(Params::get);
         let own = match method {
-            Method::LoggingSetLevel => Some(self.set_level(params)),
-            Method::ResourcesSubscribe => Some(self.subscribe(params, version)),
-            Method::ResourcesUnsubscribe => Some(self.unsubscribe(params)),
-            Method::SubscriptionsListen => return self.listen(key, params, route),
+            Method::LoggingSetLevel => Some(self.set_level(text)),
+            Method::ResourcesSubscribe => Some(self.subscribe(text, version)),
+            Method::ResourcesUnsubscribe => Some(self.unsubscribe(text)),
+            Method::SubscriptionsListen => return self.listen(key, text, route),
             Method::Initialize
             | Method::Ping
             | Method::Discover
@@ -100,7 +101,10 @@ impl Peer {
         };
         let progress = match &arrived.modern {
             Some(modern) => modern.progress,
-            None => Meta::read(arrived.request.params).progress,
+            None => {
+                let params = arrived.request.params.as_ref();
+                params.and_then(Params::progress)
+            }
         };
         Caller {
             principal: self.principal.clone(),
@@ -129,19 +133,19 @@ impl Peer {
 
     /// Runs a call: here and now if it does not have to wait, else as a task.
     fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, at: Time, route: &Route) {
-        let (teller, signals) = Signals::channel();
         let line = Line {
             route: route.clone(),
             caller,
-            signals,
             at,
         };
         // Before it begins, since it may be taken back from then on.
-        let running = Running { teller, task: None };
-        lock(&self.book).calls.insert(key.clone(), running);
+        lock(&self.book).beginning.push(Beginning {
+            key: key.clone(),
+            said: Said::default(),
+        });
         let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
         let done = move |said| peer.said(key, said, &route);
-        let Some(rest) = launch(&self.inner, start, line, done) else {
+        let Some(rest) = launch(&self.inner, start, line, || self.waits(&name), done) else {
             return;
         };
         let mut book = lock(&self.book);
@@ -155,9 +159,22 @@ impl Peer {
         }
     }
 
-    pub(super) fn signal(&self, key: &Key, tell: impl FnOnce(&Teller)) {
-        if let Some(call) = lock(&self.book).calls.get(key) {
-            tell(&call.teller);
+    /// A call that begins has to wait. `None`: all calls were ended meanwhile.
+    fn waits(&self, key: &Key) -> Option<Signals> {
+        let mut book = lock(&self.book);
+        let Beginning { key, said } = book.begun(key)?;
+        let (teller, signals) = Signals::channel(said);
+        book.calls.insert(key, Running { teller, task: None });
+        Some(signals)
+    }
+
+    pub(super) fn signal(&self, key: &Key, signal: Signal) {
+        let mut book = lock(&self.book);
+        let mut beginning = book.beginning.iter_mut();
+        if let Some(beginning) = beginning.find(|beginning| beginning.key == *key) {
+            beginning.said.add(signal);
+        } else if let Some(call) = book.calls.get(key) {
+            call.teller.tell(signal);
         }
     }
 
@@ -178,7 +195,7 @@ impl Peer {
         }
     }
 
-    fn set_level(&self, params: Option<&RawValue>) -> Result<(), Refusal> {
+    fn set_level(&self, params: Option<&str>) -> Result<(), Refusal> {
         #[derive(Deserialize)]
         struct SetLevel {
             level: String,

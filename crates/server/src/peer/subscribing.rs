@@ -13,13 +13,12 @@ use interlock_proto::{
     subscription,
 };
 use serde::Deserialize;
-use serde_json::value::RawValue;
 use std::sync::Arc;
 
 impl Peer {
     pub(super) fn subscribe(
         self: &Arc<Self>,
-        params: Option<&RawValue>,
+        params: Option<&str>,
         version: Version,
     ) -> Result<(), Refusal> {
         let uri: Arc<str> = uri("resources/subscribe", params)?.into();
@@ -45,7 +44,7 @@ impl Peer {
         Ok(())
     }
 
-    pub(super) fn unsubscribe(self: &Arc<Self>, params: Option<&RawValue>) -> Result<(), Refusal> {
+    pub(super) fn unsubscribe(self: &Arc<Self>, params: Option<&str>) -> Result<(), Refusal> {
         let uri = uri("resources/unsubscribe", params)?;
         self.step_subscription(&uri, subscription::Input::Unsubscribe);
         Ok(())
@@ -130,7 +129,7 @@ impl Peer {
     }
 
     /// Opens a stream of changes; it stays open until either side ends it.
-    pub(super) fn listen(self: &Arc<Self>, key: Key, params: Option<&RawValue>, route: &Route) {
+    pub(super) fn listen(self: &Arc<Self>, key: Key, params: Option<&str>, route: &Route) {
         match self.reserve(params) {
             Ok((filter, seat)) => {
                 route.insist(|out| wire::acknowledged(out, &key.id, &filter));
@@ -145,7 +144,7 @@ impl Peer {
         }
     }
 
-    fn reserve(&self, params: Option<&RawValue>) -> Result<(Filter, Seat), Refusal> {
+    fn reserve(&self, params: Option<&str>) -> Result<(Filter, Seat), Refusal> {
         let filter = Filter::read(params, &self.inner)?;
         let own = lock(&self.book).seat.as_ref().map_or(0, Seat::number);
         let (audience, bounds) = (&self.inner.audience, &self.inner.bounds);
@@ -163,7 +162,7 @@ impl Peer {
     }
 }
 
-fn uri(method: &str, params: Option<&RawValue>) -> Result<String, Refusal> {
+fn uri(method: &str, params: Option<&str>) -> Result<String, Refusal> {
     #[derive(Deserialize)]
     struct Subscribe {
         uri: String,

@@ -1,7 +1,7 @@
 //! Frames: what is written is read, and bytes of any kind are survived.
 
 use interlock_proto::{
-    RequestId, Version,
+    Params, RequestId, Version,
     batch::{self, Incoming},
     era,
     frame::{self, ErrorId, Frame, Limits, Malformed, Reply},
@@ -147,10 +147,10 @@ fn survive(bytes: &[u8]) {
 
 fn read_on(frame: &Frame<'_>) {
     if let Frame::Request(request) = frame {
-        if let Err(refusal) = era::modern(request.params) {
+        if let Err(refusal) = era::modern(request.params.as_ref()) {
             check_refusal(&refusal);
         }
-        if let Err(refusal) = Offer::read(request.params) {
+        if let Err(refusal) = Offer::read(request.params.as_ref()) {
             check_refusal(&refusal);
         }
     }
@@ -193,7 +193,8 @@ proptest! {
             panic!("{text}")
         };
         assert_eq!((&request.id, &*request.method), (&id, &*method));
-        assert_eq!(read(request.params.unwrap()), params);
+        let text = request.params.unwrap().get();
+        assert_eq!(serde_json::from_str::<Value>(text).unwrap(), params);
     }
 
     #[test]
@@ -322,7 +323,7 @@ proptest! {
             let outside = match &alone {
                 Ok(Frame::Request(request)) => {
                     request.method == "initialize"
-                        || !matches!(era::modern(request.params), Ok(None))
+                        || !matches!(era::modern(request.params.as_ref()), Ok(None))
                 }
                 Ok(Frame::Notification(_) | Frame::Response(_)) | Err(_) => false,
             };
@@ -357,7 +358,7 @@ proptest! {
         let meta = params.get("_meta").and_then(|meta| {
             meta.get("io.modelcontextprotocol/protocolVersion")
         });
-        match era::modern(Some(&raw)) {
+        match era::modern(Some(&Params::new(&raw))) {
             Ok(Some(modern)) => assert_eq!(meta, Some(&json!(modern.version))),
             Ok(None) => assert!(meta.is_none() || meta == Some(&Value::Null), "{params}"),
             Err(refusal) => {
