@@ -13,24 +13,25 @@ use std::borrow::Cow;
 pub(super) fn request<'a>(text: &'a str, limits: &Limits) -> Option<Request<'a>> {
     let mut rest = Rest(text);
     let (mut version, mut id, mut method, mut params) = (None, None, None, None);
-    rest.take(b'{')?;
+    rest.take("{")?;
     loop {
-        let name = rest.string()?;
-        rest.take(b':')?;
-        rest.spaces();
-        match name {
-            "jsonrpc" if version.is_none() => version = Some(rest.string()?),
-            "id" if id.is_none() => id = Some(rest.id(limits)?),
-            "method" if method.is_none() => method = Some(rest.string()?),
-            "params" if params.is_none() => params = Some(rest.object()?),
-            _ => return None,
+        if version.is_none() && rest.take("\"jsonrpc\":").is_some() {
+            version = Some(rest.spaces().string()?);
+        } else if id.is_none() && rest.take("\"id\":").is_some() {
+            id = Some(rest.spaces().id(limits)?);
+        } else if method.is_none() && rest.take("\"method\":").is_some() {
+            method = Some(rest.spaces().string()?);
+        } else if params.is_none() && rest.take("\"params\":").is_some() {
+            params = Some(rest.spaces().object()?);
+        } else {
+            return None;
         }
-        if rest.take(b',').is_none() {
+        if rest.take(",").is_none() {
             break;
         }
         rest.spaces();
     }
-    rest.take(b'}')?;
+    rest.take("}")?;
     let end = rest.0.trim_start_matches([' ', '\r', '\n']);
     if version != Some("2.0") || !end.is_empty() {
         return None;
@@ -46,31 +47,25 @@ pub(super) fn request<'a>(text: &'a str, limits: &Limits) -> Option<Request<'a>>
 struct Rest<'a>(&'a str);
 
 impl<'a> Rest<'a> {
-    fn take(&mut self, byte: u8) -> Option<()> {
-        if self.0.as_bytes().first() != Some(&byte) {
-            return None;
-        }
-        self.skip(1)
-    }
-
-    fn spaces(&mut self) {
-        while self.take(b' ').is_some() {}
-    }
-
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        self.0 = self.0.get(bytes..)?;
+    fn take(&mut self, text: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(text)?;
         Some(())
+    }
+
+    fn spaces(&mut self) -> &mut Self {
+        while self.take(" ").is_some() {}
+        self
     }
 
     /// A string in which nothing is escaped, nor would have to be.
     fn string(&mut self) -> Option<&'a str> {
-        self.take(b'"')?;
-        let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
-        let end = self.0.as_bytes().iter().position(ends)?;
-        let inside = self.0.get(..end)?;
-        self.skip(end)?;
-        self.take(b'"')?;
-        Some(inside)
+        self.take("\"")?;
+        let end = memchr::memchr(b'"', self.0.as_bytes())?;
+        let (inside, rest) = self.0.split_at_checked(end)?;
+        let is_plain = |byte: u8| byte >= b' ' && byte != b'\\';
+        self.0 = rest;
+        self.take("\"")?;
+        inside.bytes().all(is_plain).then_some(inside)
     }
 
     /// A string, or a number that has neither a sign nor a fraction.
@@ -82,15 +77,19 @@ impl<'a> Rest<'a> {
             let text = self.string()?;
             return (text.len() + QUOTES <= limits.id_bytes).then(|| text.into());
         }
-        let digits = self.0.bytes().take_while(u8::is_ascii_digit).count();
-        if digits > limits.id_bytes.min(MOST_DIGITS) {
+        let (mut number, mut digits) = (0, 0);
+        for byte in self.0.bytes().take_while(u8::is_ascii_digit) {
+            if digits == limits.id_bytes.min(MOST_DIGITS) {
+                return None;
+            }
+            number = 10 * number + i64::from(byte - b'0');
+            digits += 1;
+        }
+        if digits == 0 || (digits > 1 && self.0.starts_with('0')) {
             return None;
         }
-        let number = self.0.get(..digits)?;
-        let starts_with_zero = number.starts_with('0') && digits > 1;
-        let number = number.parse().ok().filter(|_| !starts_with_zero)?;
-        self.skip(digits)?;
         // A fraction or an exponent, if there is one, is in the way of whatever comes next.
+        self.0 = self.0.get(digits..)?;
         Some(RequestId::Number(number))
     }
 
