@@ -96,6 +96,16 @@ pub(crate) struct Running {
     waiting: Waiting,
     /// The handler is done, but not everything it said before has been passed on.
     came: Option<Came>,
+    /// What its handler says before its result, if it says anything.
+    dialogue: Option<Box<Dialogue>>,
+    reply: Option<Result<Reply, Failure>>,
+    no: Option<No>,
+    said: Option<Answer>,
+}
+
+/// What a handler says before its result.
+#[derive(Default)]
+struct Dialogue {
     words: VecDeque<Word>,
     /// The last progress that was told, and one that is to be told.
     reached: Option<f64>,
@@ -104,9 +114,6 @@ pub(crate) struct Running {
     asks: BTreeMap<u64, AskId>,
     /// What the client has to come back with.
     questions: Vec<Asking>,
-    reply: Option<Result<Reply, Failure>>,
-    no: Option<No>,
-    said: Option<Answer>,
 }
 
 impl Running {
@@ -131,11 +138,7 @@ impl Running {
             handler: Some(start.handler),
             waiting: Waiting::Nothing,
             came: None,
-            words: VecDeque::new(),
-            reached: None,
-            progress: None,
-            asks: BTreeMap::new(),
-            questions: Vec::new(),
+            dialogue: None,
             reply: None,
             no: None,
             said: None,
@@ -249,9 +252,19 @@ impl Running {
             self.waiting = Waiting::Nothing;
             return Some(self.finished(finished));
         }
-        self.words = self.shared.voice.take();
+        let words = self.shared.voice.take();
+        self.dialogue().words = words;
         self.came = Some(Came::Finished(finished));
         None
+    }
+
+    fn dialogue(&mut self) -> &mut Dialogue {
+        self.dialogue.get_or_insert_default()
+    }
+
+    /// Whether there is anything left of what the handler said, as far as `part` of it goes.
+    fn is_left(&self, part: impl FnOnce(&Dialogue) -> bool) -> bool {
+        self.dialogue.as_deref().is_some_and(part)
     }
 
     fn inner(&self) -> &Inner {
@@ -279,7 +292,7 @@ impl Running {
     async fn next_while_executing(&mut self) -> Input {
         loop {
             // Whatever is said waits for room, and the handler waits with it.
-            while !self.words.is_empty() {
+            while self.is_left(|said| !said.words.is_empty()) {
                 tokio::select! {
                     biased;
                     () = self.route.room() => {}
@@ -288,12 +301,12 @@ impl Running {
                         return Input::Tick;
                     }
                 }
-                let word = self.words.pop_front();
+                let word = self.dialogue().words.pop_front();
                 if let Some(input) = word.and_then(|word| self.hear(word)) {
                     return input;
                 }
             }
-            if !self.questions.is_empty() {
+            if self.is_left(|said| !said.questions.is_empty()) {
                 return Input::Asked;
             }
             if let Some(came) = self.came.take()
@@ -312,9 +325,12 @@ impl Running {
                 biased;
                 came = self.waiting.next() => {
                     self.came = Some(came);
-                    self.words.append(&mut self.shared.voice.take());
+                    let mut words = self.shared.voice.take();
+                    if !words.is_empty() {
+                        self.dialogue().words.append(&mut words);
+                    }
                 }
-                words = voice.next() => self.words = words,
+                words = voice.next() => self.dialogue().words = words,
                 signal = self.signals.next() => return signal,
                 () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => return Input::Tick,
             }
@@ -337,13 +353,12 @@ impl Running {
     fn hear(&mut self, word: Word) -> Option<Input> {
         match word {
             Word::Progress(progress) => {
-                let further = self
-                    .reached
-                    .is_none_or(|reached| progress.progress > reached);
-                if !further {
+                let dialogue = self.dialogue();
+                let reached = dialogue.reached;
+                if reached.is_some_and(|reached| progress.progress <= reached) {
                     return None;
                 }
-                self.progress = Some(progress);
+                dialogue.progress = Some(progress);
                 Some(Input::Progress)
             }
             Word::Log(log) => {
@@ -356,12 +371,14 @@ impl Running {
                 None
             }
             Word::Settled(number) => {
-                self.questions.retain(|asking| asking.number != number);
-                let ask = self.asks.remove(&number)?;
+                let dialogue = self.dialogue();
+                dialogue.questions.retain(|asking| asking.number != number);
+                let ask = dialogue.asks.remove(&number)?;
+                let was_last = dialogue.asks.is_empty();
                 if let Way::Session(peer) = &self.shared.caller.way {
                     peer.withdraw(ask, &self.route);
                 }
-                self.asks.is_empty().then_some(Input::Resume)
+                was_last.then_some(Input::Resume)
             }
         }
     }
@@ -369,7 +386,7 @@ impl Running {
     fn ask(&mut self, asking: Asking) -> Option<Input> {
         match &self.shared.caller.way {
             Way::Alone { .. } => {
-                self.questions.push(asking);
+                self.dialogue().questions.push(asking);
                 None
             }
             Way::Session(peer) => {
@@ -381,8 +398,9 @@ impl Running {
                 } = asking;
                 match peer.ask(&question, answer, &self.route) {
                     Ok(ask) => {
-                        let first = self.asks.is_empty();
-                        self.asks.insert(number, ask);
+                        let asks = &mut self.dialogue().asks;
+                        let first = asks.is_empty();
+                        asks.insert(number, ask);
                         first.then_some(Input::Wait)
                     }
                     Err((refusal, answer)) => {
@@ -489,12 +507,12 @@ impl Running {
     }
 
     fn forward(&mut self) {
-        if let Some((progress, token)) = self
-            .progress
-            .take()
-            .zip(self.shared.caller.progress.as_ref())
-        {
-            self.reached = Some(progress.progress);
+        let Some(dialogue) = &mut self.dialogue else {
+            return;
+        };
+        let progress = dialogue.progress.take();
+        if let Some((progress, token)) = progress.zip(self.shared.caller.progress.as_ref()) {
+            dialogue.reached = Some(progress.progress);
             self.route.say(|out| wire::progress(out, token, &progress));
         }
     }
@@ -533,7 +551,7 @@ impl Running {
     }
 
     fn respond_with_questions(&mut self) {
-        let questions = std::mem::take(&mut self.questions);
+        let questions = std::mem::take(&mut self.dialogue().questions);
         let Way::Alone { round, .. } = &self.shared.caller.way else {
             return;
         };
@@ -570,7 +588,8 @@ impl Drop for Running {
             self.shared.voice.end();
         }
         if let Way::Session(peer) = &self.shared.caller.way {
-            for ask in self.asks.values() {
+            let asks = self.dialogue.iter().flat_map(|said| said.asks.values());
+            for ask in asks {
                 peer.withdraw(*ask, &self.route);
             }
         }

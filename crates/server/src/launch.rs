@@ -17,6 +17,14 @@ use tokio::sync::Notify;
 /// What is left of a call that has to wait. Whoever gets it runs it as a task.
 pub(crate) type Rest = BoxFuture<'static, ()>;
 
+/// When a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// As soon as it came: it did not have to wait.
+    AtOnce,
+    Later,
+}
+
 /// Begins a call, and says what is said in the end to `done`. `None`: that has been done already,
 /// as the call did not have to wait.
 ///
@@ -27,7 +35,7 @@ pub(crate) fn launch(
     start: Start,
     line: Line,
     waits: impl FnOnce() -> Option<Signals>,
-    done: impl FnOnce(Option<Answer>) + Send + 'static,
+    done: impl FnOnce(Option<Answer>, Ended) + Send + 'static,
 ) -> Option<Rest> {
     let mut call = Running::new(inner, start, line);
     let counted = inner.calls.begin();
@@ -38,10 +46,11 @@ pub(crate) fn launch(
             let said = call.said();
             begun.map(|_| said)
         }));
-        done(ended.and_then(|said| said).unwrap_or_else(|payload| {
+        let said = ended.and_then(|said| said).unwrap_or_else(|payload| {
             quietly(|| drop(payload));
             Some(broken())
-        }));
+        });
+        done(said, Ended::AtOnce);
         drop(counted);
         return None;
     }
@@ -49,7 +58,7 @@ pub(crate) fn launch(
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;
-        done(ended.unwrap_or_else(|_| Some(broken())));
+        done(ended.unwrap_or_else(|_| Some(broken())), Ended::Later);
         drop(counted);
     });
     // Without the runtime's rationing: a call that has to wait must at least get in line now, or

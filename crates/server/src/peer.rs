@@ -120,6 +120,7 @@ enum Carried<'a> {
 /// A request on its way through the machine.
 struct Arrived<'a> {
     request: &'a Request<'a>,
+    method: Option<Method>,
     modern: Option<Modern<'a>>,
     offer: Option<Offer>,
     /// When it came.
@@ -300,11 +301,12 @@ impl Peer {
         let id = request.id.clone();
         let mut arrived = Arrived {
             request,
+            method: Method::parse(&request.method),
             modern,
             offer: None,
             at: self.inner.clock.now(),
         };
-        let input = match Method::parse(&request.method) {
+        let input = match arrived.method {
             Some(Method::Initialize) if arrived.modern.is_none() => {
                 let version = match Offer::read(request.params.as_ref()) {
                     Ok(offer) => Ok(arrived.offer.insert(offer).version),
@@ -370,7 +372,7 @@ impl Peer {
         for (key, (route, seat)) in listens {
             drop(seat);
             route.say(|out| wire::unsubscribed(out, &key.id, "the server ends"));
-            self.settle(key.clone(), || {
+            self.settle(key.clone(), self.inner.clock.now(), || {
                 route.answer(Tone::Result, |out| wire::listened(out, &key.id));
             });
         }
@@ -434,7 +436,7 @@ impl Peer {
                 let spoken = spoken.unwrap_or(Version::COUNTER_OFFER);
                 let (method, version) = match carried {
                     Carried::Request(arrived) => (
-                        Method::parse(&arrived.request.method),
+                        arrived.method,
                         arrived.modern.map_or(spoken, |modern| modern.version),
                     ),
                     Carried::Nothing | Carried::Response(_) => (None, spoken),
@@ -527,8 +529,7 @@ impl Peer {
 
     /// A request has its answer, or will get none. The answer is written before anybody can reuse
     /// the request's id.
-    fn settle(self: &Arc<Self>, key: Key, answer: impl FnOnce()) {
-        let now = self.inner.clock.now();
+    fn settle(self: &Arc<Self>, key: Key, now: Time, answer: impl FnOnce()) {
         let (stepped, winds_up) = {
             let mut book = lock(&self.book);
             answer();
@@ -571,14 +572,14 @@ impl Peer {
         route: &Route,
     ) {
         let id = key.id.clone();
-        self.settle(key, || {
+        self.settle(key, self.inner.clock.now(), || {
             route.answer(Tone::Result, |out| wire::result(out, &id, result));
         });
     }
 
     fn refuse(self: &Arc<Self>, key: Key, refusal: &Refusal, route: &Route) {
         let id = ErrorId::Known(key.id.clone());
-        self.settle(key, || {
+        self.settle(key, self.inner.clock.now(), || {
             let tone = Tone::Error(refusal.rpc_code());
             route.answer(tone, |out| wire::error(out, &id, refusal));
         });

@@ -151,7 +151,7 @@ async fn run(
         at: web.inner.clock.now(),
     };
     let id = request.id.clone();
-    let done = move |said| answer(&route, &id, said);
+    let done = move |said, _| answer(&route, &id, said);
     let mut gone = Gone(None);
     let waits = || {
         let (teller, signals) = Signals::channel(Said::default());

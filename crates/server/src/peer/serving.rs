@@ -5,7 +5,7 @@ use crate::{
     call::{Line, Start},
     caller::{Caller, Client, Way},
     convert::Answer,
-    launch::launch,
+    launch::{Ended, launch},
     methods::{Asked, Plan},
     round::Round,
     route::{Route, Tone, lock},
@@ -74,11 +74,11 @@ impl Peer {
         match served {
             Ok(Plan::Ready(result)) => {
                 let id = key.id.clone();
-                self.settle(key, || {
+                self.settle(key, arrived.at, || {
                     route.answer(Tone::Result, |out| wire::ready(out, &id, &result));
                 });
             }
-            Ok(Plan::Answer(answer)) => self.said(key, Some(answer), route),
+            Ok(Plan::Answer(answer)) => self.said(key, Some(answer), arrived.at, route),
             Ok(Plan::Call(start, round)) => {
                 let caller = self.caller(arrived, version, round);
                 self.call(key, start, caller, arrived.at, route);
@@ -118,7 +118,8 @@ impl Peer {
     /// Whether the method exists for this request, and in which version it is spoken.
     fn allowed(&self, arrived: &Arrived<'_>) -> Result<(Method, Version), Refusal> {
         let name = &arrived.request.method;
-        let method = Method::parse(name).ok_or_else(|| Refusal::method_not_found(name))?;
+        let unknown = || Refusal::method_not_found(name);
+        let method = arrived.method.ok_or_else(unknown)?;
         if let Some(modern) = &arrived.modern {
             self.inner.allows(method, modern.version)?;
             return Ok((method, modern.version));
@@ -144,7 +145,13 @@ impl Peer {
             said: Said::default(),
         });
         let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
-        let done = move |said| peer.said(key, said, &route);
+        let done = move |said, ended| {
+            let now = match ended {
+                Ended::AtOnce => at,
+                Ended::Later => peer.inner.clock.now(),
+            };
+            peer.said(key, said, now, &route);
+        };
         let Some(rest) = launch(&self.inner, start, line, || self.waits(&name), done) else {
             return;
         };
@@ -178,19 +185,19 @@ impl Peer {
         }
     }
 
-    fn said(self: &Arc<Self>, key: Key, said: Option<Answer>, route: &Route) {
+    fn said(self: &Arc<Self>, key: Key, said: Option<Answer>, now: Time, route: &Route) {
         let id = key.id.clone();
         match (said, route) {
-            (None, _) => self.settle(key, || route.silent()),
+            (None, _) => self.settle(key, now, || route.silent()),
             // What all share it is written to at once.
-            (Some(said), Route::Shared(_)) => self.settle(key, || {
+            (Some(said), Route::Shared(_)) => self.settle(key, now, || {
                 route.answer(Tone::Result, |out| {
                     wire::answer(out, &id, said);
                 });
             }),
             (Some(said), Route::Feed(_) | Route::Own(_) | Route::Batch(_)) => {
                 let (tone, line) = wire::answered(&id, said);
-                self.settle(key, || route.answer_with(tone, line));
+                self.settle(key, now, || route.answer_with(tone, line));
             }
         }
     }

@@ -157,7 +157,7 @@ impl Peer {
         let listen = lock(&self.book).listens.remove(&key);
         if let Some((route, seat)) = listen {
             drop(seat);
-            self.settle(key, || route.silent());
+            self.settle(key, self.inner.clock.now(), || route.silent());
         }
     }
 }
