@@ -35,7 +35,8 @@ impl Inner {
         let offering = self.offering();
         let completers = reference.completers(&offering.catalogue, &name)?;
         let Some(handler) = completers.prepare(&name, partial) else {
-            let nothing = Reply::Completion(Completion::default().into_result());
+            let nothing = Completion::default().into_result();
+            let nothing = Reply::Completion(Box::new(nothing));
             return Ok(Plan::Answer(convert::replied(
                 nothing,
                 self.stamp(asked.version, None),

@@ -2,7 +2,7 @@
 
 use crate::{
     failure::Failure,
-    handler::{Reply, ToolResult},
+    handler::Reply,
     lists::SERVER_INFO,
     model::{CallToolResult, ContentBlock, Implementation, JsonObject, MetaObject},
 };
@@ -209,13 +209,16 @@ pub(crate) struct Stamp<'a> {
     pub(crate) signature: &'a Signature,
 }
 
-/// The `_meta` of a result that says who made it and nothing else, as it is written.
+/// The `_meta` of a result that says what the server has to say and nothing else, as it is written.
 #[derive(Clone, Debug)]
 pub(crate) struct Signature(Arc<str>);
 
 impl Signature {
     pub(crate) fn of(server: &Implementation) -> Self {
-        let meta = json!({ SERVER_INFO: server });
+        Self::written(&json!({ SERVER_INFO: server }))
+    }
+
+    fn written(meta: &Value) -> Self {
         Self(format!("\"_meta\":{meta}").into())
     }
 
@@ -240,6 +243,15 @@ impl Stamp<'_> {
         meta
     }
 
+    /// What a result says that says nothing of the kind itself.
+    fn signature(&self) -> Option<Signature> {
+        match (self.version.era(), &self.place) {
+            (Era::Handshake, None) => None,
+            (Era::Stateless, None) => Some(self.signature.clone()),
+            (_, Some(_)) => Some(Signature::written(&self.meta().into())),
+        }
+    }
+
     fn press(&self, meta: &mut JsonObject) {
         if self.version.era() == Era::Stateless
             && let Ok(server) = serde_json::to_value(self.server)
@@ -255,10 +267,7 @@ impl Stamp<'_> {
 /// What a call of that kind is answered with when it is refused.
 pub(crate) fn refused(kind: Kind, no: No, stamp: Stamp<'_>) -> Answer {
     match kind {
-        Kind::Tool => {
-            let reply = Reply::Tool(ToolResult::Typed(no.into_tool_result()));
-            replied(reply, stamp)
-        }
+        Kind::Tool => replied(no.into_tool_result().into(), stamp),
         Kind::Resource | Kind::Prompt => error(no),
     }
 }
@@ -291,8 +300,7 @@ pub(crate) fn failed(kind: Kind, failure: &Failure, stamp: Stamp<'_>) -> Answer 
     match kind {
         Kind::Tool => {
             let content = vec![ContentBlock::text(failure.to_string())];
-            let reply = Reply::Tool(ToolResult::Typed(CallToolResult::error(content)));
-            replied(reply, stamp)
+            replied(CallToolResult::error(content).into(), stamp)
         }
         Kind::Resource | Kind::Prompt => {
             let refusal = Refusal::new(Code::InternalError).because(failure.to_string());
@@ -309,11 +317,15 @@ pub(crate) fn replied(mut reply: Reply, stamp: Stamp<'_>) -> Answer {
         Era::Stateless => Some(ResultType::COMPLETE),
     };
     let (result_type, meta) = match &mut reply {
-        Reply::Tool(ToolResult::Raw(object)) => {
+        Reply::Text(text) => {
+            text.says_complete = complete.is_some();
+            return Answer::Result(reply, stamp.signature());
+        }
+        Reply::Raw(object) => {
             mark_raw(object, &stamp);
             return Answer::Result(reply, None);
         }
-        Reply::Tool(ToolResult::Typed(result)) => {
+        Reply::Tool(result) => {
             // Only from 2026-07-28 on may structured content be anything but an object.
             if era == Era::Handshake {
                 result
@@ -327,14 +339,13 @@ pub(crate) fn replied(mut reply: Reply, stamp: Stamp<'_>) -> Answer {
         Reply::Completion(result) => (&mut result.result_type, &mut result.meta),
     };
     *result_type = complete;
-    if era == Era::Stateless && stamp.place.is_none() && meta.is_none() {
-        return Answer::Result(reply, Some(stamp.signature.clone()));
+    match meta {
+        Some(MetaObject(meta)) => {
+            stamp.press(meta);
+            Answer::Result(reply, None)
+        }
+        None => Answer::Result(reply, stamp.signature()),
     }
-    if era == Era::Stateless || stamp.place.is_some() {
-        let MetaObject(meta) = meta.get_or_insert_default();
-        stamp.press(meta);
-    }
-    Answer::Result(reply, None)
 }
 
 fn mark_raw(object: &mut JsonObject, stamp: &Stamp<'_>) {

@@ -122,7 +122,7 @@ impl Completers {
                 let work = handler(partial, context);
                 Box::pin(async move {
                     let completion = work.await.into_completion()?;
-                    Ok(Reply::Completion(completion.into_result()))
+                    Ok(Reply::Completion(Box::new(completion.into_result())))
                 })
             })
         };

@@ -153,7 +153,10 @@ impl Prompt {
                 let handler = Arc::clone(&handler);
                 Ok(Box::new(move |context| {
                     let work = handler(arguments, context);
-                    Box::pin(async move { work.await.into_prompt().map(Reply::Prompt) })
+                    Box::pin(async move {
+                        let prompt = work.await.into_prompt()?;
+                        Ok(Reply::Prompt(Box::new(prompt)))
+                    })
                 }))
             }),
         }

@@ -8,53 +8,117 @@ use crate::{
     },
 };
 use rmcp::model::ResultType;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
-/// What a handler returns when it has done what it was asked.
+/// What a handler returns when it has done what it was asked. It is moved from hand to hand, so
+/// what is large is kept in a box.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(crate) enum Reply {
-    Tool(ToolResult),
-    Resource(ReadResourceResult),
-    Prompt(GetPromptResult),
-    Completion(CompleteResult),
+    Text(Text),
+    Tool(Box<CallToolResult>),
+    /// Of a tool, as it was written elsewhere.
+    Raw(Box<JsonObject>),
+    Resource(Box<ReadResourceResult>),
+    Prompt(Box<GetPromptResult>),
+    Completion(Box<CompleteResult>),
+}
+
+/// The result of a tool that is one text and nothing else, as most are.
+pub(crate) struct Text {
+    pub(crate) text: String,
+    /// Whether it says that it is complete, which only stateless clients are told.
+    pub(crate) says_complete: bool,
+}
+
+impl Text {
+    /// Appends it as JSON.
+    fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+        out.push(b'{');
+        if self.says_complete {
+            out.extend_from_slice(br#""resultType":"complete","#);
+        }
+        out.extend_from_slice(br#""content":[{"type":"text","text":"#);
+        serde_json::to_writer(&mut *out, &self.text)?;
+        out.extend_from_slice(br#"}],"isError":false}"#);
+        Ok(())
+    }
+
+    /// The same by its type, to which something can be added.
+    pub(crate) fn into_result(self) -> CallToolResult {
+        let mut result = CallToolResult::success(vec![ContentBlock::text(self.text)]);
+        result.result_type = self.says_complete.then_some(ResultType::COMPLETE);
+        result
+    }
+}
+
+impl Serialize for Text {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let same = Self {
+            text: self.text.clone(),
+            ..*self
+        };
+        same.into_result().serialize(serializer)
+    }
+}
+
+impl From<ToolResult> for Reply {
+    fn from(result: ToolResult) -> Self {
+        match result {
+            ToolResult::Text(text) => Self::Text(Text {
+                text,
+                says_complete: false,
+            }),
+            ToolResult::Typed(result) => result.into(),
+            ToolResult::Raw(object) => Self::Raw(Box::new(object)),
+        }
+    }
+}
+
+impl From<CallToolResult> for Reply {
+    fn from(result: CallToolResult) -> Self {
+        Self::Tool(Box::new(result))
+    }
 }
 
 impl Reply {
     /// Whether it says that the call failed.
     pub(crate) fn is_error(&self) -> bool {
         match self {
-            Self::Tool(result) => result.is_error(),
-            Self::Resource(_) | Self::Prompt(_) | Self::Completion(_) => false,
+            Self::Tool(result) => result.is_error == Some(true),
+            Self::Raw(object) => object.get("isError") == Some(&Value::Bool(true)),
+            Self::Text(_) | Self::Resource(_) | Self::Prompt(_) | Self::Completion(_) => false,
+        }
+    }
+
+    pub(super) fn structured(&self) -> Option<&Value> {
+        match self {
+            Self::Tool(result) => result.structured_content.as_ref(),
+            Self::Raw(object) => object.get("structuredContent"),
+            Self::Text(_) | Self::Resource(_) | Self::Prompt(_) | Self::Completion(_) => None,
         }
     }
 
     /// Appends it as JSON.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
-        if let Self::Tool(ToolResult::Typed(result)) = self
-            && let Some(text) = plain_text(result)
-        {
-            out.push(b'{');
-            if result.result_type.is_some() {
-                out.extend_from_slice(br#""resultType":"complete","#);
-            }
-            out.extend_from_slice(br#""content":[{"type":"text","text":"#);
-            serde_json::to_writer(&mut *out, text)?;
-            out.extend_from_slice(br#"}],"isError":false}"#);
-            return Ok(());
+        match self {
+            Self::Text(text) => text.write(out),
+            Self::Tool(_)
+            | Self::Raw(_)
+            | Self::Resource(_)
+            | Self::Prompt(_)
+            | Self::Completion(_) => serde_json::to_writer(out, self),
         }
-        serde_json::to_writer(out, self)
     }
 
     /// Takes out what only we may say about a call.
     pub(crate) fn disown(&mut self) {
         let ours = |name: &String| name.starts_with(OURS);
         let meta = match self {
-            Self::Tool(ToolResult::Raw(object)) => {
-                object.get_mut("_meta").and_then(Value::as_object_mut)
-            }
-            Self::Tool(ToolResult::Typed(result)) => result.meta.as_mut().map(|meta| &mut meta.0),
+            Self::Text(_) => None,
+            Self::Tool(result) => result.meta.as_mut().map(|meta| &mut meta.0),
+            Self::Raw(object) => object.get_mut("_meta").and_then(Value::as_object_mut),
             Self::Resource(result) => result.meta.as_mut().map(|meta| &mut meta.0),
             Self::Prompt(result) => result.meta.as_mut().map(|meta| &mut meta.0),
             Self::Completion(result) => result.meta.as_mut().map(|meta| &mut meta.0),
@@ -65,50 +129,18 @@ impl Reply {
     }
 }
 
-/// The text of a result that is one text and nothing else, as most are.
-fn plain_text(result: &CallToolResult) -> Option<&str> {
-    let [ContentBlock::Text(text)] = &*result.content else {
-        return None;
-    };
-    let is_plain = text.meta.is_none()
-        && text.annotations.is_none()
-        && result.is_error == Some(false)
-        && result.structured_content.is_none()
-        && result.meta.is_none()
-        && result
-            .result_type
-            .as_ref()
-            .is_none_or(|kind| *kind == ResultType::COMPLETE);
-    is_plain.then_some(&text.text)
-}
-
 /// Under which names results say what the server has to say.
 const OURS: &str = "dev.interlock/";
 
 /// What a tool returns: one of the protocol's results, or raw JSON that passes through unread.
-#[derive(Clone, Debug, Serialize)]
-#[serde(untagged)]
+#[derive(Clone, Debug)]
 pub enum ToolResult {
+    /// One text and nothing else.
+    Text(String),
     /// A result by its type.
     Typed(CallToolResult),
     /// A result object as some other server or program wrote it; unknown members survive.
     Raw(JsonObject),
-}
-
-impl ToolResult {
-    pub(super) fn structured(&self) -> Option<&Value> {
-        match self {
-            Self::Typed(result) => result.structured_content.as_ref(),
-            Self::Raw(object) => object.get("structuredContent"),
-        }
-    }
-
-    pub(crate) fn is_error(&self) -> bool {
-        match self {
-            Self::Typed(result) => result.is_error == Some(true),
-            Self::Raw(object) => object.get("isError") == Some(&Value::Bool(true)),
-        }
-    }
 }
 
 /// What a tool handler may return.
@@ -147,7 +179,7 @@ impl IntoToolResult for ContentBlock {
 
 impl IntoToolResult for String {
     fn into_tool_result(self) -> Result<ToolResult, Failure> {
-        ContentBlock::text(self).into_tool_result()
+        Ok(ToolResult::Text(self))
     }
 }
 
@@ -183,7 +215,6 @@ impl<T: IntoToolResult, E: Into<Failure>> IntoToolResult for Result<T, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::MetaObject;
 
     fn written(reply: &Reply) -> String {
         let mut out = Vec::new();
@@ -199,19 +230,16 @@ mod tests {
             "a \"quote\", a \\ and a\nbreak",
             "\u{7}é\u{2028}🦀",
         ] {
-            let mut plain = CallToolResult::success(vec![ContentBlock::text(text)]);
-            plain.result_type = None;
-            let complete = CallToolResult::success(vec![ContentBlock::text(text)]);
-            let failed = CallToolResult::error(vec![ContentBlock::text(text)]);
-            let mut marked = plain.clone();
-            marked.meta = Some(MetaObject::default());
-            let mut structured = plain.clone();
-            structured.structured_content = Some(Value::Null);
-            let two = CallToolResult::success(vec![ContentBlock::text(text); 2]);
-            for result in [plain, complete, failed, marked, structured, two] {
-                let expected = serde_json::to_string(&result).unwrap();
-                let reply = Reply::Tool(ToolResult::Typed(result));
+            for says_complete in [false, true] {
+                let mut typed = CallToolResult::success(vec![ContentBlock::text(text)]);
+                typed.result_type = says_complete.then_some(ResultType::COMPLETE);
+                let expected = serde_json::to_string(&typed).unwrap();
+                let reply = Reply::Text(Text {
+                    text: text.to_owned(),
+                    says_complete,
+                });
                 assert_eq!(written(&reply), expected);
+                assert_eq!(serde_json::to_string(&reply).unwrap(), expected);
             }
         }
     }

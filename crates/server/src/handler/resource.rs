@@ -210,7 +210,7 @@ where
         let work = handler(context);
         Box::pin(async move {
             let read = work.await.into_resource(&uri, mime_type.as_deref());
-            read.map(Reply::Resource)
+            read.map(|read| Reply::Resource(Box::new(read)))
         })
     })
 }

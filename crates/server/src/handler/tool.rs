@@ -229,7 +229,7 @@ where
 {
     Box::new(move |context| {
         let work = handler(context);
-        Box::pin(async move { work.await.into_tool_result().map(Reply::Tool) })
+        Box::pin(async move { work.await.into_tool_result().map(Reply::from) })
     })
 }
 
@@ -239,10 +239,8 @@ pub(crate) fn checked(handler: Prepared, schema: Arc<Checked>) -> Prepared {
         let work = handler(context);
         Box::pin(async move {
             let reply = work.await?;
-            if let Reply::Tool(result) = &reply
-                && !result.is_error()
-            {
-                let structured = result
+            if !reply.is_error() {
+                let structured = reply
                     .structured()
                     .ok_or_else(|| Failure::new("the result has no structured content"))?;
                 schema.check(structured).map_err(|mistakes| {
