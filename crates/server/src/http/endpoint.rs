@@ -7,7 +7,7 @@
 use super::{
     event::parse_event_id,
     exchange::{Asked, Exchange, First},
-    headers::{Accepts, LAST_EVENT, SESSION, VERSION, is_json},
+    headers::{Accepts, LAST_EVENT, Lines, Noted, is_json},
     intake::{Intake, Unread, Whole},
     modern,
     options::HttpOptions,
@@ -24,7 +24,7 @@ use crate::{
     server::Inner,
 };
 use futures_util::FutureExt;
-use http::{HeaderMap, Method, StatusCode, header, request::Parts};
+use http::{HeaderMap, Method, StatusCode, request::Parts};
 use hyper::body::Body;
 use interlock_proto::{
     Code, Refusal, Version,
@@ -33,15 +33,7 @@ use interlock_proto::{
     frame::{ErrorId, Frame, Malformed},
     post::{self, Way},
 };
-use std::{
-    io,
-    pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-    time::Duration,
-};
+use std::{io, pin::pin, sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 /// What the endpoint needs to know.
@@ -52,7 +44,7 @@ pub(crate) struct Web {
     authenticator: Option<Arc<dyn Authenticator>>,
     /// None: everybody may come as often as they like.
     rates: Option<RateKeeper>,
-    in_flight: Arc<AtomicUsize>,
+    in_flight: Arc<()>,
     most_in_flight: usize,
     intake: Intake,
     body_timeout: Duration,
@@ -63,21 +55,19 @@ pub(crate) struct Web {
     overdue: watch::Sender<bool>,
 }
 
-/// One of the requests that are in flight: until nobody works on it, and its answer was read.
+/// One of the requests that are in flight: until nobody works on it, and its answer was read. They
+/// hold on to the same thing, which so knows how many they are.
 #[derive(Debug)]
-pub(crate) struct InFlight(Arc<AtomicUsize>);
-
-impl InFlight {
-    /// Counts one more, and says how many there were before.
-    pub(crate) fn count(all: &Arc<AtomicUsize>) -> (Self, usize) {
-        let before = all.fetch_add(1, Ordering::Relaxed);
-        (Self(Arc::clone(all)), before)
-    }
+pub(crate) struct InFlight {
+    _one: Arc<()>,
 }
 
-impl Drop for InFlight {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+impl InFlight {
+    /// Counts one more, and says how many others there are.
+    pub(crate) fn count(all: &Arc<()>) -> (Self, usize) {
+        let one = Arc::clone(all);
+        let others = Arc::strong_count(all).saturating_sub(2);
+        (Self { _one: one }, others)
     }
 }
 
@@ -107,9 +97,13 @@ impl Web {
     }
 
     /// Whether the request may come in, and on whose behalf.
-    pub(crate) async fn admit(self: &Arc<Self>, parts: &Parts) -> Result<Principal, Refused> {
+    pub(crate) async fn admit(
+        self: &Arc<Self>,
+        parts: &Parts,
+        headers: &Noted<'_>,
+    ) -> Result<Principal, Refused> {
         self.doors
-            .check(&parts.uri, &parts.headers)
+            .check(&parts.uri, headers)
             .map_err(|refusal| reply::refused(&refusal))?;
         let principal = match &self.authenticator {
             None => Principal::anonymous(),
@@ -152,12 +146,12 @@ impl Web {
     }
 
     /// Counts a request that may do work.
-    pub(crate) fn enter(&self) -> Result<Arc<InFlight>, Refused> {
-        let (entered, before) = InFlight::count(&self.in_flight);
-        if before >= self.most_in_flight {
+    pub(crate) fn enter(&self) -> Result<InFlight, Refused> {
+        let (entered, others) = InFlight::count(&self.in_flight);
+        if others >= self.most_in_flight {
             return Err(reply::refused(&Refusal::new(Code::BackpressureActive)));
         }
-        Ok(Arc::new(entered))
+        Ok(entered)
     }
 
     /// What the work leads to, unless it takes too long.
@@ -219,7 +213,7 @@ where
 
 /// Not even that a method is not there is told to whoever may not come in.
 async fn elsewise(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
-    web.admit(parts).await?;
+    web.admit(parts, &Noted::read(&parts.headers)).await?;
     let refusal = Refusal::new(Code::ProtocolError).because("there are POST, GET and DELETE");
     Err(reply::method_not_allowed(&refusal, "POST, GET, DELETE"))
 }
@@ -228,13 +222,13 @@ async fn take<B>(web: &Arc<Web>, parts: &Parts, body: B) -> Result<Response, Ref
 where
     B: Body<Data: AsRef<[u8]>> + Unpin,
 {
-    let principal = web.admit(parts).await?;
+    let headers = &Noted::read(&parts.headers);
+    let principal = web.admit(parts, headers).await?;
     let in_flight = web.enter()?;
-    let headers = &parts.headers;
     if !is_json(headers) {
         return Err(reply::refused(&Refusal::new(Code::InvalidContentType)));
     }
-    if headers.contains_key(header::CONTENT_ENCODING) {
+    if headers.content_encoding.are_there() {
         let refusal = Refusal::new(Code::UnsupportedEncoding);
         return Err(reply::refused(
             &refusal.because("packed bodies are not unpacked"),
@@ -247,8 +241,8 @@ where
         ));
     }
     let bytes = web.read(body).await?;
-    let version = version_text(headers);
-    let session = session_id(headers)?;
+    let version = version_text(headers.version);
+    let session = session_id(headers.session)?;
     let spoken = match session {
         Some(id) if batch::is_likely(&bytes) => {
             visit(web, id, &principal).await?.client.peer.version()
@@ -334,12 +328,12 @@ pub(crate) fn no_session(refusal: &Refusal, request: &ErrorId) -> Refused {
 async fn converse(
     web: &Arc<Web>,
     visit: Visit,
-    in_flight: Arc<InFlight>,
+    in_flight: InFlight,
     is_new: bool,
     message: Incoming<'_>,
 ) -> Response {
     let client = Arc::clone(&visit.client);
-    let exchange = Exchange::new(Asked::InSession(visit), Arc::clone(&in_flight));
+    let exchange = Exchange::new(Asked::InSession(visit), in_flight);
     let _expected = exchange.expected();
     hand_on(&client, message, &Route::Own(Arc::clone(&exchange)));
     let mut response = match first(web, &exchange).await {
@@ -353,7 +347,8 @@ async fn converse(
             let body = stream.body(BodyOptions {
                 prime,
                 keep_alive: web.keep_alive,
-                guard: Some(Box::new(in_flight)),
+                // The request is in flight until its answer was read.
+                guard: Some(Box::new(Arc::clone(&exchange))),
                 ..BodyOptions::default()
             });
             if first == First::HungUp {
@@ -395,21 +390,21 @@ pub(crate) async fn first(web: &Web, exchange: &Exchange) -> First {
 
 /// A client that wants to hear what belongs to no request, or the rest of a stream.
 async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
-    let principal = web.admit(parts).await?;
-    let headers = &parts.headers;
+    let headers = &Noted::read(&parts.headers);
+    let principal = web.admit(parts, headers).await?;
     if !Accepts::read(headers).events {
         return Err(reply::not_acceptable(
             "the client must accept text/event-stream",
         ));
     }
     has_sessions(headers)?;
-    let Some(id) = session_id(headers)? else {
+    let Some(id) = session_id(headers.session)? else {
         return Err(missing_session());
     };
     let visit = visit(web, id, &principal).await?;
     let client = Arc::clone(&visit.client);
     let prime = client.peer.version().is_some_and(has_priming);
-    let (stream, after) = match last_event(headers)? {
+    let (stream, after) = match last_event(headers.all)? {
         None => {
             let stream = Arc::clone(client.feed.stream());
             let sent = stream.last_sent();
@@ -434,9 +429,10 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
 
 /// A client that ends its session.
 async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
-    let principal = web.admit(parts).await?;
-    has_sessions(&parts.headers)?;
-    let Some(id) = session_id(&parts.headers)? else {
+    let headers = &Noted::read(&parts.headers);
+    let principal = web.admit(parts, headers).await?;
+    has_sessions(headers)?;
+    let Some(id) = session_id(headers.session)? else {
         return Err(missing_session());
     };
     web.sessions
@@ -447,8 +443,8 @@ async fn end(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
 }
 
 /// 2026-07-28 has no sessions, so there is nothing to listen to and nothing to end.
-fn has_sessions(headers: &HeaderMap) -> Result<(), Refused> {
-    let named = post::named(version_text(headers));
+fn has_sessions(headers: &Noted<'_>) -> Result<(), Refused> {
+    let named = post::named(version_text(headers.version));
     let version = named.map_err(|refusal| reply::refused(&refusal))?;
     if version.is_some_and(|version| version.era() == Era::Stateless) {
         let refusal = Refusal::new(Code::ProtocolError).because("2026-07-28 has only POST");
@@ -470,15 +466,15 @@ fn nothing_to_resume() -> Refused {
 }
 
 /// The session's id, if the request names one.
-fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
+fn session_id(lines: Lines<'_>) -> Result<Option<&str>, Refused> {
     const MOST: usize = 128;
     let wrong = || reply::refused(&Refusal::new(Code::InvalidSessionId));
-    let mut values = headers.get_all(&SESSION).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
+    let bytes = match lines {
+        Lines::None => return Ok(None),
+        Lines::One(value) => value.as_bytes(),
+        Lines::Many => return Err(wrong()),
     };
-    let bytes = value.as_bytes();
-    if values.next().is_some() || !(1..=MOST).contains(&bytes.len()) {
+    if !(1..=MOST).contains(&bytes.len()) {
         return Err(wrong());
     }
     // All of them are looked at, whatever they are: so they can be looked at many at a time.
@@ -489,12 +485,11 @@ fn session_id(headers: &HeaderMap) -> Result<Option<&str>, Refused> {
 }
 
 /// The version that the headers name, as they do. Two are none that there is.
-fn version_text(headers: &HeaderMap) -> Option<&str> {
-    let mut values = headers.get_all(&VERSION).iter();
-    let value = values.next()?;
-    match values.next() {
-        None => Some(value.to_str().unwrap_or_default()),
-        Some(_) => Some(""),
+fn version_text(lines: Lines<'_>) -> Option<&str> {
+    match lines {
+        Lines::None => None,
+        Lines::One(value) => Some(value.to_str().unwrap_or_default()),
+        Lines::Many => Some(""),
     }
 }
 

@@ -27,7 +27,7 @@ pub(crate) struct Exchange {
     inside: Mutex<Inside>,
     asked: Asked,
     /// The request is counted while the exchange lasts.
-    _in_flight: Arc<InFlight>,
+    _in_flight: InFlight,
 }
 
 /// By whom the request was made, which is also what its stream would be like.
@@ -77,7 +77,7 @@ pub(crate) enum First {
 
 impl Exchange {
     /// Nothing was said yet, and somebody is going to read it.
-    pub(crate) fn new(asked: Asked, in_flight: Arc<InFlight>) -> Arc<Self> {
+    pub(crate) fn new(asked: Asked, in_flight: InFlight) -> Arc<Self> {
         Arc::new(Self {
             inside: Mutex::new(Inside {
                 stage: Stage::Silent,
@@ -307,7 +307,7 @@ mod tests {
             keep_events: 4,
         };
         let (in_flight, _) = InFlight::count(&Arc::default());
-        Exchange::new(Asked::Alone(rules), in_flight.into())
+        Exchange::new(Asked::Alone(rules), in_flight)
     }
 
     fn answer(message: &'static str) -> First {

@@ -8,29 +8,24 @@
 
 mod annotations;
 mod media;
+mod noted;
 mod params;
 
 pub(crate) use {
     media::{Accepts, is_json},
+    noted::{Lines, Noted},
     params::ParamHeaders,
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::{
-    HeaderMap, HeaderName, HeaderValue,
-    header::{AsHeaderName, GetAll},
-};
+use http::HeaderName;
 use interlock_proto::refusal::shortened;
 use std::borrow::Cow;
 
 /// The session a request belongs to.
 pub(crate) static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// The version a request is made in.
-pub(crate) static VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 /// The last event that a client has had.
 pub(crate) static LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
-static MCP_METHOD: HeaderName = HeaderName::from_static("mcp-method");
-static MCP_NAME: HeaderName = HeaderName::from_static("mcp-name");
 
 /// As they are written in sentences.
 const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
@@ -42,20 +37,20 @@ const NAME: &str = "Mcp-Name";
 /// `name` is what `Mcp-Name` mirrors, for methods that have it: `params.name` or `params.uri`.
 /// For other methods nothing says what the header should hold, and it is not looked at.
 pub(crate) fn check_standard(
-    headers: &HeaderMap,
+    headers: &Noted<'_>,
     version: &str,
     method: &str,
     name: Option<&str>,
 ) -> Result<(), String> {
-    check_plain(headers, &VERSION, PROTOCOL_VERSION, version)?;
-    check_plain(headers, &MCP_METHOD, METHOD, method)?;
+    check_plain(headers.version, PROTOCOL_VERSION, version)?;
+    check_plain(headers.method, METHOD, method)?;
     let Some(name) = name else {
         return Ok(());
     };
-    if says(headers, &MCP_NAME, name) && !name.starts_with(ENCODED) {
+    if says(headers.name, name) && !name.starts_with(ENCODED) {
         return Ok(());
     }
-    let value = required(headers, &MCP_NAME, NAME)?;
+    let value = required(headers.name, NAME)?;
     if decoded(NAME, value)? == name {
         Ok(())
     } else {
@@ -64,16 +59,11 @@ pub(crate) fn check_standard(
 }
 
 /// These two are never encoded.
-fn check_plain(
-    headers: &HeaderMap,
-    name: &HeaderName,
-    header: &str,
-    body: &str,
-) -> Result<(), String> {
-    if says(headers, name, body) {
+fn check_plain(lines: Lines<'_>, header: &str, body: &str) -> Result<(), String> {
+    if says(lines, body) {
         return Ok(());
     }
-    let value = required(headers, name, header)?;
+    let value = required(lines, header)?;
     if value == body {
         Ok(())
     } else {
@@ -81,28 +71,18 @@ fn check_plain(
     }
 }
 
-fn required<'a>(
-    headers: &'a HeaderMap,
-    name: &HeaderName,
-    header: &str,
-) -> Result<&'a str, String> {
-    single(headers, name, header)?.ok_or_else(|| format!("the header {header} is missing"))
+fn required<'a>(lines: Lines<'a>, header: &str) -> Result<&'a str, String> {
+    single(lines, header)?.ok_or_else(|| format!("the header {header} is missing"))
 }
 
-/// The value of a header that may be there once, without the blanks around it. It is looked up by
-/// its name, and called `header` in what is said about it.
-fn single<'a>(
-    headers: &'a HeaderMap,
-    name: impl AsHeaderName,
-    header: &str,
-) -> Result<Option<&'a str>, String> {
-    let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
+/// The value of a header that may be there once, without the blanks around it. It is called
+/// `header` in what is said about it.
+fn single<'a>(lines: Lines<'a>, header: &str) -> Result<Option<&'a str>, String> {
+    let value = match lines {
+        Lines::None => return Ok(None),
+        Lines::One(value) => value,
+        Lines::Many => return Err(format!("the header {header} is there more than once")),
     };
-    if values.next().is_some() {
-        return Err(format!("the header {header} is there more than once"));
-    }
     let text = value
         .to_str()
         .map_err(|_| format!("the header {header} has characters that are not visible ASCII"))?;
@@ -130,16 +110,8 @@ fn decoded<'a>(header: &str, value: &'a str) -> Result<Cow<'a, str>, String> {
 
 /// Whether a header says what the body says, letter by letter: then there is no blank to cut off,
 /// nor anything else to be careful about.
-fn says(headers: &HeaderMap, name: &HeaderName, body: &str) -> bool {
-    is_just(&headers.get_all(name), body.as_bytes())
-        && body.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-/// Whether there is one line, and it is this one to the letter.
-fn is_just(lines: &GetAll<'_, HeaderValue>, expected: &[u8]) -> bool {
-    let mut lines = lines.iter();
-    let same = |line: &HeaderValue| line.as_bytes() == expected;
-    lines.next().is_some_and(same) && lines.next().is_none()
+fn says(lines: Lines<'_>, body: &str) -> bool {
+    lines.are_just(body.as_bytes()) && body.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
 fn differs(header: &str, value: &str, body: &str) -> String {
@@ -150,6 +122,7 @@ fn differs(header: &str, value: &str, body: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{HeaderMap, HeaderValue};
 
     const SPOKEN: &str = "2026-07-28";
 
@@ -178,7 +151,7 @@ mod tests {
         for value in values {
             all.append(replaced.clone(), value.parse().unwrap());
         }
-        check_standard(&all, SPOKEN, "tools/call", Some(name))
+        check_standard(&Noted::read(&all), SPOKEN, "tools/call", Some(name))
     }
 
     #[track_caller]
@@ -195,7 +168,7 @@ mod tests {
         assert_eq!(call(uri, NAME, &[uri]), Ok(()));
         let without_name = headers(&[(PROTOCOL_VERSION, SPOKEN), (METHOD, "tools/list")]);
         assert_eq!(
-            check_standard(&without_name, SPOKEN, "tools/list", None),
+            check_standard(&Noted::read(&without_name), SPOKEN, "tools/list", None),
             Ok(())
         );
     }
@@ -208,7 +181,7 @@ mod tests {
             ("MCP-nAME", "pay"),
         ]);
         assert_eq!(
-            check_standard(&shouted, SPOKEN, "tools/call", Some("pay")),
+            check_standard(&Noted::read(&shouted), SPOKEN, "tools/call", Some("pay")),
             Ok(())
         );
     }
@@ -283,7 +256,7 @@ mod tests {
                 (METHOD, "tools/call"),
                 (NAME, encoded),
             ]);
-            let answer = check_standard(&all, SPOKEN, "tools/call", Some(name));
+            let answer = check_standard(&Noted::read(&all), SPOKEN, "tools/call", Some(name));
             assert_eq!(answer, Ok(()), "{name}");
         }
     }
@@ -339,7 +312,10 @@ mod tests {
             (METHOD, "tools/list"),
             (NAME, "whatever"),
         ]);
-        assert_eq!(check_standard(&all, SPOKEN, "tools/list", None), Ok(()));
+        assert_eq!(
+            check_standard(&Noted::read(&all), SPOKEN, "tools/list", None),
+            Ok(())
+        );
     }
 
     #[test]

@@ -2,26 +2,53 @@
 
 use http_body_util::BodyExt;
 use hyper::body::Body;
-use std::{cmp, ops::Deref};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::{
+    cmp,
+    ops::Deref,
+    sync::atomic::{AtomicUsize, Ordering},
+};
 
 /// Takes bodies in, within bounds.
 #[derive(Debug)]
 pub(crate) struct Intake {
-    /// What is left of the memory for all of them, in units.
-    room: Semaphore,
+    /// How many bytes are left for all of them. Nobody waits for more, so it is a mere number.
+    left: AtomicUsize,
     /// How many bytes one may have.
     most: usize,
 }
-
-/// Memory is counted in so many bytes: nobody needs it finer.
-const UNIT: usize = 1024;
 
 /// A body that was read. Its memory is counted as long as it is there.
 #[derive(Debug)]
 pub(crate) struct Whole<'a> {
     bytes: Vec<u8>,
-    room: SemaphorePermit<'a>,
+    room: Room<'a>,
+}
+
+/// What is counted for one body.
+#[derive(Debug)]
+struct Room<'a> {
+    intake: &'a Intake,
+    size: usize,
+}
+
+impl Room<'_> {
+    /// Makes it as large as that, if so much is left.
+    fn grow(&mut self, size: usize) -> Result<(), Unread> {
+        let more = size.saturating_sub(self.size);
+        let take = |left: usize| left.checked_sub(more);
+        self.intake
+            .left
+            .try_update(Ordering::Relaxed, Ordering::Relaxed, take)
+            .map_err(|_| Unread::NoRoom)?;
+        self.size += more;
+        Ok(())
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.intake.left.fetch_add(self.size, Ordering::Relaxed);
+    }
 }
 
 impl Deref for Whole<'_> {
@@ -45,10 +72,9 @@ pub(crate) enum Unread {
 
 impl Intake {
     /// Each body may have `most` bytes, all that are being read `all`.
-    pub(crate) fn new(most: usize, all: usize) -> Self {
-        let units = (all / UNIT).min(Semaphore::MAX_PERMITS);
+    pub(crate) const fn new(most: usize, all: usize) -> Self {
         Self {
-            room: Semaphore::new(units),
+            left: AtomicUsize::new(all),
             most,
         }
     }
@@ -65,12 +91,15 @@ impl Intake {
         let mut body = body;
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let announced = announced.min(self.most);
-        if announced.div_ceil(UNIT) > self.room.available_permits() {
+        if announced > self.left.load(Ordering::Relaxed) {
             return Err(Unread::NoRoom);
         }
         let mut whole = Whole {
             bytes: Vec::new(),
-            room: self.take(0)?,
+            room: Room {
+                intake: self,
+                size: 0,
+            },
         };
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| Unread::Broken)?;
@@ -106,19 +135,11 @@ impl Intake {
                 self.most
             };
             let wanted = cmp::max(size, cmp::min(bytes.capacity() * 2, last));
-            let more = wanted.div_ceil(UNIT) - whole.room.num_permits();
-            whole.room.merge(self.take(more)?);
+            whole.room.grow(wanted)?;
             bytes.reserve_exact(wanted - bytes.len());
         }
         bytes.extend_from_slice(data);
         Ok(())
-    }
-
-    fn take(&self, units: usize) -> Result<SemaphorePermit<'_>, Unread> {
-        let units = u32::try_from(units).map_err(|_| Unread::NoRoom)?;
-        self.room
-            .try_acquire_many(units)
-            .map_err(|_| Unread::NoRoom)
     }
 }
 
@@ -135,6 +156,12 @@ mod tests {
         pin::Pin,
         task::{Context, Poll},
     };
+
+    const UNIT: usize = 1024;
+
+    fn left(intake: &Intake) -> usize {
+        intake.left.load(Ordering::Relaxed)
+    }
 
     fn full(size: usize) -> Full<Bytes> {
         vec![b'x'; size].into()
@@ -188,7 +215,7 @@ mod tests {
             read(&intake, pieces(&[5 * UNIT, 5 * UNIT])).unwrap().len(),
             10 * UNIT
         );
-        assert_eq!(intake.room.available_permits(), 10);
+        assert_eq!(left(&intake), 10 * UNIT);
     }
 
     #[test]
@@ -197,9 +224,7 @@ mod tests {
         for sizes in [&[1; 3000][..], &[5000, 1, 5000], &[40 * UNIT]] {
             let whole = read(&intake, pieces(sizes)).unwrap();
             assert_eq!(whole.len(), sizes.iter().sum::<usize>());
-            let held = 100 - intake.room.available_permits();
-            assert!(whole.bytes.capacity() <= held * UNIT);
-            assert!(held * UNIT <= whole.bytes.capacity() + UNIT);
+            assert_eq!(whole.bytes.capacity(), 100 * UNIT - left(&intake));
         }
     }
 
@@ -241,6 +266,6 @@ mod tests {
         ];
         let body = StreamBody::new(stream::iter(frames));
         assert_eq!(read(&intake, body).unwrap_err(), Unread::Broken);
-        assert_eq!(intake.room.available_permits(), 10);
+        assert_eq!(left(&intake), 10 * UNIT);
     }
 }

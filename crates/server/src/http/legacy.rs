@@ -2,7 +2,7 @@
 
 use super::{
     endpoint::{Web, no_session},
-    headers::{Accepts, is_json},
+    headers::{Accepts, Noted, is_json},
     reply::{self, Response},
     sessions::Visit,
     stream::{BodyOptions, Stream},
@@ -21,11 +21,12 @@ pub(crate) const MESSAGES: &str = "/messages";
 /// A client that wants to be served: it is told where to send its messages.
 pub(crate) async fn stream<B>(web: Arc<Web>, request: Request<B>) -> Response {
     let (parts, _) = request.into_parts();
-    let principal = match web.admit(&parts).await {
+    let headers = Noted::read(&parts.headers);
+    let principal = match web.admit(&parts, &headers).await {
         Ok(principal) => principal,
         Err(refused) => return *refused,
     };
-    if !Accepts::read(&parts.headers).events {
+    if !Accepts::read(&headers).events {
         return *reply::not_acceptable("the client must accept text/event-stream");
     }
     let made = match web.sessions.create_legacy(&principal) {
@@ -90,7 +91,8 @@ where
     B: Body<Data: AsRef<[u8]>> + Unpin,
 {
     let (parts, body) = request.into_parts();
-    let principal = match web.admit(&parts).await {
+    let headers = Noted::read(&parts.headers);
+    let principal = match web.admit(&parts, &headers).await {
         Ok(principal) => principal,
         Err(refused) => return *refused,
     };
@@ -98,7 +100,7 @@ where
         Ok(in_flight) => in_flight,
         Err(refused) => return *refused,
     };
-    if !is_json(&parts.headers) {
+    if !is_json(&headers) {
         return *reply::refused(&Refusal::new(Code::InvalidContentType));
     }
     let Some(session) = session(parts.uri.query()) else {

@@ -3,7 +3,7 @@
 use super::{
     endpoint::{InFlight, Web, first},
     exchange::{self, Exchange, First},
-    headers::check_standard,
+    headers::{Noted, check_standard},
     reply::{self, Refused, Response},
     stream::{BodyOptions, Retention, StreamRules},
 };
@@ -20,7 +20,7 @@ use crate::{
     signal::{Said, Signal, Signals, Teller},
     wire,
 };
-use http::{HeaderMap, StatusCode};
+use http::StatusCode;
 use interlock_proto::{
     Code, Params, Refusal, RequestId, RpcCode,
     era::{self, Era, Method, Modern},
@@ -32,9 +32,9 @@ use std::{borrow::Cow, sync::Arc};
 /// Serves one request.
 pub(crate) async fn serve(
     web: &Arc<Web>,
-    headers: &HeaderMap,
+    headers: &Noted<'_>,
     principal: Principal,
-    in_flight: Arc<InFlight>,
+    in_flight: InFlight,
     request: &Request<'_>,
     modern: &Modern<'_>,
 ) -> Result<Response, Refused> {
@@ -42,7 +42,8 @@ pub(crate) async fn serve(
         let status = reply::status(Era::Stateless, Some(refusal.rpc_code()));
         reply::with_status(status, &ErrorId::Known(request.id.clone()), refusal)
     };
-    let name = name(request);
+    let method = Method::parse(&request.method);
+    let name = method.and_then(|method| name(method, request));
     check_standard(
         headers,
         modern.version.as_str(),
@@ -50,8 +51,7 @@ pub(crate) async fn serve(
         name.as_deref(),
     )
     .map_err(|why| refuse(&mismatch(why)))?;
-    let method = Method::parse(&request.method)
-        .ok_or_else(|| refuse(&Refusal::method_not_found(&request.method)))?;
+    let method = method.ok_or_else(|| refuse(&Refusal::method_not_found(&request.method)))?;
     web.inner
         .allows(method, modern.version)
         .map_err(|refusal| refuse(&refusal))?;
@@ -68,7 +68,7 @@ pub(crate) async fn serve(
         instance: None,
         principal: &principal,
         modern: Some(modern),
-        headers: Some(headers),
+        headers: Some(headers.all),
     });
     match planned.map_err(|refusal| refuse(&refusal))? {
         Plan::Ready(result) => {
@@ -89,9 +89,9 @@ pub(crate) async fn serve(
 }
 
 /// What the header `Mcp-Name` mirrors.
-fn name<'a>(request: &Request<'a>) -> Option<Cow<'a, str>> {
+fn name<'a>(method: Method, request: &Request<'a>) -> Option<Cow<'a, str>> {
     let about = request.params.as_ref()?.about()?;
-    let raw = match Method::parse(&request.method)? {
+    let raw = match method {
         Method::ToolsCall | Method::PromptsGet => about.name,
         Method::ResourcesRead => about.uri,
         Method::TasksGet | Method::TasksUpdate | Method::TasksCancel => about.task,
@@ -123,7 +123,7 @@ pub(crate) fn mismatch(why: String) -> Refusal {
 async fn run(
     web: &Arc<Web>,
     principal: Principal,
-    in_flight: Arc<InFlight>,
+    in_flight: InFlight,
     request: &Request<'_>,
     modern: &Modern<'_>,
     start: Start,
@@ -139,10 +139,7 @@ async fn run(
         },
         progress: modern.progress.map(RawValue::to_owned),
     };
-    let exchange = Exchange::new(
-        exchange::Asked::Alone(stream_rules(web)),
-        Arc::clone(&in_flight),
-    );
+    let exchange = Exchange::new(exchange::Asked::Alone(stream_rules(web)), in_flight);
     let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
     let line = Line {
@@ -184,7 +181,7 @@ async fn run(
         }
         First::Spoke | First::HungUp => reply::events(exchange.stream().body(BodyOptions {
             keep_alive: web.keep_alive,
-            guard: Some(Box::new((gone, in_flight))),
+            guard: Some(Box::new((gone, Arc::clone(&exchange)))),
             ..BodyOptions::default()
         })),
     }
@@ -230,16 +227,13 @@ const fn stream_rules(web: &Web) -> StreamRules {
 fn listen(
     web: &Arc<Web>,
     principal: Principal,
-    in_flight: Arc<InFlight>,
+    in_flight: InFlight,
     request: &Request<'_>,
 ) -> Result<Response, Refusal> {
     let filter = Filter::read(request.params.as_ref().map(Params::get), &web.inner)?;
     let (audience, bounds) = (&web.inner.audience, &web.inner.bounds);
     let seat = audience.reserve(Owner::Principal(principal), &filter, bounds)?;
-    let exchange = Exchange::new(
-        exchange::Asked::Alone(stream_rules(web)),
-        Arc::clone(&in_flight),
-    );
+    let exchange = Exchange::new(exchange::Asked::Alone(stream_rules(web)), in_flight);
     let route = Route::Own(Arc::clone(&exchange));
     route.insist(|out| wire::acknowledged(out, &request.id, &filter));
     seat.listen(Listen {
@@ -249,7 +243,7 @@ fn listen(
     });
     Ok(reply::events(exchange.stream().body(BodyOptions {
         keep_alive: web.keep_alive,
-        guard: Some(Box::new((seat, in_flight))),
+        guard: Some(Box::new((seat, Arc::clone(&exchange)))),
         ..BodyOptions::default()
     })))
 }

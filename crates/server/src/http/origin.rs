@@ -7,11 +7,9 @@
 
 mod authority;
 
+use super::headers::{Lines, Noted};
 use authority::{Authority, Origin};
-use http::{
-    HeaderMap, HeaderValue, Uri,
-    header::{GetAll, HOST, ORIGIN},
-};
+use http::{HeaderValue, Uri};
 use interlock_proto::{Code, Refusal, refusal::shortened};
 use std::{borrow::Cow, sync::OnceLock};
 
@@ -136,21 +134,21 @@ pub(crate) struct Doors {
 
 impl Doors {
     /// Whether a request names a host that is ours and, if any, an origin that may come in.
-    pub(crate) fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
-        self.check_host(uri, headers)?;
-        self.check_origin(headers)
+    pub(crate) fn check(&self, uri: &Uri, headers: &Noted<'_>) -> Result<(), Refusal> {
+        self.check_host(uri, headers.host)?;
+        self.check_origin(headers.origin)
     }
 
-    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_host(&self, uri: &Uri, lines: Lines<'_>) -> Result<(), Refusal> {
         let Some(hosts) = &self.hosts else {
             return Ok(());
         };
-        let named = only(headers.get_all(HOST), "Host")?.filter(|_| uri.authority().is_none());
+        let named = only(lines, "Host")?.filter(|_| uri.authority().is_none());
         let named = named.map(HeaderValue::as_bytes);
         if named.is_some() && named == self.usual.get().map(|usual| &**usual) {
             return Ok(());
         }
-        let asked = asked_host(uri, headers)?;
+        let asked = asked_host(uri, lines)?;
         let loopback = self.loopback == Loopback::Allowed && asked.host.is_loopback();
         if loopback || hosts.iter().any(|host| host.covers(&asked)) {
             if let Some(named) = named {
@@ -165,11 +163,11 @@ impl Doors {
         }
     }
 
-    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+    fn check_origin(&self, lines: Lines<'_>) -> Result<(), Refusal> {
         let Some(origins) = &self.origins else {
             return Ok(());
         };
-        let Some(value) = only(headers.get_all(ORIGIN), "Origin")? else {
+        let Some(value) = only(lines, "Origin")? else {
             return Ok(());
         };
         let text = value.to_str().unwrap_or_default();
@@ -190,11 +188,11 @@ impl Doors {
 
 /// The host that a request was sent to. HTTP/2 has it in the URI, HTTP/1.1 in `Host`; a request
 /// with both must mean the same by them.
-fn asked_host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, Refusal> {
+fn asked_host(uri: &Uri, lines: Lines<'_>) -> Result<Authority, Refusal> {
     let read = |text: &str| {
         Authority::parse(text).ok_or_else(|| forbidden("the host is not a name or an address"))
     };
-    let in_header = match only(headers.get_all(HOST), "Host")? {
+    let in_header = match only(lines, "Host")? {
         Some(value) => Some(read(value.to_str().unwrap_or_default())?),
         None => None,
     };
@@ -211,15 +209,11 @@ fn asked_host(uri: &Uri, headers: &HeaderMap) -> Result<Authority, Refusal> {
     }
 }
 
-fn only<'a>(
-    values: GetAll<'a, HeaderValue>,
-    header: &str,
-) -> Result<Option<&'a HeaderValue>, Refusal> {
-    let mut values = values.iter();
-    let value = values.next();
-    match values.next() {
-        None => Ok(value),
-        Some(_) => Err(forbidden(format!(
+fn only<'a>(lines: Lines<'a>, header: &str) -> Result<Option<&'a HeaderValue>, Refusal> {
+    match lines {
+        Lines::None => Ok(None),
+        Lines::One(value) => Ok(Some(value)),
+        Lines::Many => Err(forbidden(format!(
             "the header {header} is there more than once"
         ))),
     }
@@ -232,6 +226,10 @@ fn forbidden(why: impl Into<Cow<'static, str>>) -> Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use http::{
+        HeaderMap,
+        header::{HOST, ORIGIN},
+    };
 
     /// What a door says to a request for `/mcp` with these hosts and origins.
     fn ask(hosts: &AllowedHosts, host: &[&str], origin: &[&str]) -> Result<(), Refusal> {
@@ -254,7 +252,7 @@ mod tests {
         hosts
             .doors()
             .unwrap()
-            .check(&uri.parse().unwrap(), &headers)
+            .check(&uri.parse().unwrap(), &Noted::read(&headers))
     }
 
     #[track_caller]
@@ -294,7 +292,7 @@ mod tests {
             for host in hosts {
                 headers.append(HOST, HeaderValue::from_str(host).unwrap());
             }
-            doors.check(&uri.parse().unwrap(), &headers)
+            doors.check(&uri.parse().unwrap(), &Noted::read(&headers))
         };
         refused(ask("/mcp", &["evil.example.com"]), NOT_OURS);
         for _ in 0..2 {

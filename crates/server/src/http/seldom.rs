@@ -104,4 +104,35 @@ mod tests {
         told.notify_one();
         task.await.unwrap();
     }
+
+    #[tokio::test]
+    async fn it_wakes_its_task_as_often_as_it_rings() {
+        let told = Arc::new(Notify::new());
+        let heard = Arc::clone(&told);
+        let (say, mut said) = tokio::sync::mpsc::unbounded_channel();
+        let waits = Box::pin(async move {
+            for turn in 0..3 {
+                heard.notified().await;
+                say.send(turn).unwrap();
+            }
+        });
+        let task = tokio::spawn(Seldom::new(waits));
+        for turn in 0..3 {
+            told.notify_one();
+            assert_eq!(said.recv().await, Some(turn));
+        }
+        task.await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn it_wakes_the_task_that_looked_last() {
+        let told = Arc::new(Notify::new());
+        let heard = Arc::clone(&told);
+        let mut seldom = Seldom::new(Box::pin(async move { heard.notified().await }));
+        assert!((&mut seldom).now_or_never().is_none());
+        let task = tokio::spawn(seldom);
+        tokio::task::yield_now().await;
+        told.notify_one();
+        task.await.unwrap();
+    }
 }

@@ -1,10 +1,7 @@
 //! What a client takes, and what it sends: `Accept` and `Content-Type`.
 
-use super::is_just;
-use http::{
-    HeaderMap,
-    header::{ACCEPT, CONTENT_TYPE},
-};
+use super::{Lines, Noted};
+use http::header::ACCEPT;
 
 /// What a client takes as an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,9 +18,8 @@ const JSON: &[u8] = b"application/json";
 
 impl Accepts {
     /// Reads every `Accept` line. A request without any takes everything.
-    pub(crate) fn read(headers: &HeaderMap) -> Self {
-        let lines = headers.get_all(ACCEPT);
-        if is_just(&lines, BOTH) {
+    pub(crate) fn read(headers: &Noted<'_>) -> Self {
+        if headers.accept.are_just(BOTH) {
             return Self {
                 json: true,
                 events: true,
@@ -31,7 +27,7 @@ impl Accepts {
         }
         let (mut json, mut events) = (Wish::default(), Wish::default());
         let mut anything = true;
-        for line in lines {
+        for line in headers.all.get_all(ACCEPT) {
             // A line that cannot be read names something, if nothing of ours.
             let Ok(line) = line.to_str() else {
                 anything = false;
@@ -124,13 +120,11 @@ fn is_zero(weight: &str) -> bool {
 }
 
 /// Whether the body is said to be JSON. JSON is UTF-8, so another charset is something else.
-pub(crate) fn is_json(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(CONTENT_TYPE);
-    if is_just(&values, JSON) {
+pub(crate) fn is_json(headers: &Noted<'_>) -> bool {
+    if headers.content_type.are_just(JSON) {
         return true;
     }
-    let mut values = values.iter();
-    let (Some(value), None) = (values.next(), values.next()) else {
+    let Lines::One(value) = headers.content_type else {
         return false;
     };
     let Ok(value) = value.to_str() else {
@@ -177,13 +171,13 @@ mod tests {
 
     fn accepts(lines: &[&str]) -> (bool, bool) {
         let pairs: Vec<_> = lines.iter().map(|line| ("accept", *line)).collect();
-        let accepts = Accepts::read(&headers(&pairs));
+        let accepts = Accepts::read(&Noted::read(&headers(&pairs)));
         (accepts.json, accepts.events)
     }
 
     #[track_caller]
     fn json(content_type: &str, expected: bool) {
-        let found = is_json(&headers(&[("content-type", content_type)]));
+        let found = is_json(&Noted::read(&headers(&[("content-type", content_type)])));
         assert_eq!(found, expected, "{content_type}");
     }
 
@@ -329,8 +323,8 @@ mod tests {
 
     #[test]
     fn a_body_without_a_type_or_with_two_is_not_json() {
-        assert!(!is_json(&HeaderMap::new()));
+        assert!(!is_json(&Noted::read(&http::HeaderMap::new())));
         let twice = [("content-type", "application/json"); 2];
-        assert!(!is_json(&headers(&twice)));
+        assert!(!is_json(&Noted::read(&headers(&twice))));
     }
 }

@@ -1,6 +1,6 @@
 //! Arguments that a tool wants mirrored into headers: `x-mcp-header` in its `inputSchema`.
 
-use super::{annotations, decoded, differs, single};
+use super::{Lines, annotations, decoded, differs, single};
 use crate::model::JsonObject;
 use http::HeaderMap;
 use interlock_proto::refusal::shortened;
@@ -53,7 +53,7 @@ impl Param {
 
     fn check(&self, headers: &HeaderMap, arguments: Option<&JsonObject>) -> Result<(), String> {
         let header = &self.header;
-        let value = single(headers, header, header)?;
+        let value = single(Lines::of(headers.get_all(header)), header)?;
         let argument = arguments.and_then(|arguments| self.find(arguments));
         match (value, argument.and_then(mirrored)) {
             (None, None) => Ok(()),
