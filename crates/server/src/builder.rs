@@ -397,6 +397,7 @@ impl Builder {
             times,
             journal_limit: self.journal_limit,
             shared: std::sync::OnceLock::new(),
+            by_principal: std::sync::Mutex::default(),
             audience: crate::audience::Audience::default(),
             sealer,
             ask_timeout: self.ask_timeout,
@@ -406,6 +407,7 @@ impl Builder {
             mounted_handlers: self.mounts,
             mounted: std::sync::Mutex::default(),
             calls: Calls::default(),
+            alarms: Arc::default(),
         });
         for mounted in &server.0.mounted_handlers {
             mounted.settle(&server);
@@ -426,48 +428,26 @@ fn sealer(secret: Option<&[u8]>, older: &[Vec<u8>]) -> Result<Sealer, String> {
 
 /// What a workflow says and this version does not obey.
 fn not_served(workflow: &Workflow) -> Vec<&'static str> {
-    let bindings = || workflow.states().flat_map(|state| workflow.bindings(state));
-    let states = || workflow.states().map(|state| workflow.state(state));
+    let mut bindings = workflow.states().flat_map(|state| workflow.bindings(state));
+    let mut states = workflow.states().map(|state| workflow.state(state));
     let mut edges = workflow.edges().map(|(_, edge)| edge);
-    let guarded = bindings().any(|binding| binding.when().is_some())
-        || workflow.edges().any(|(_, edge)| edge.when.is_some());
-    let scope = workflow.settings().scope;
     [
-        (guarded, "a guard (`when`)"),
-        (
-            workflow.edges().any(|(_, edge)| !edge.set.is_empty()),
-            "memory (`set`)",
-        ),
         (
             edges.any(|edge| !edge.effects.is_empty()),
             "an effect (`effects`)",
         ),
         (
-            bindings().any(|binding| binding.approval().is_some()),
+            bindings.any(|binding| binding.approval().is_some()),
             "an approval (`approve`)",
         ),
         (
-            bindings().any(|binding| binding.holds()),
-            "a hold (`unknown: hold`)",
-        ),
-        (
-            states().any(|state| !state.timers().is_empty()),
-            "a timer (`after`)",
-        ),
-        (
-            states().any(|state| state.max_visits().is_some()),
-            "a limit of visits (`max_visits`)",
-        ),
-        (
-            states().any(|state| state.sampling().is_some()),
+            states.any(|state| state.sampling().is_some()),
             "a question to the client's model (`sampling`)",
         ),
         (
-            states().any(|state| state.instructions().is_some()),
-            "a text on entry (`instructions`)",
+            workflow.settings().scope == Scope::Handle,
+            "the scope `handle`",
         ),
-        (scope == Scope::Handle, "the scope `handle`"),
-        (scope == Scope::Principal, "the scope `principal`"),
     ]
     .into_iter()
     .filter_map(|(said, what)| said.then_some(what))

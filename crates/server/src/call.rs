@@ -18,7 +18,7 @@ use crate::{
     convert::{self, Answer, No, Stamp},
     failure::Failure,
     handler::{Prepared, Reply},
-    instance::{Held, Instance, Turn},
+    instance::{Held, Instance, Made, Turn},
     route::Route,
     server::Inner,
     signal::Signals,
@@ -50,6 +50,8 @@ pub(crate) struct Start {
     /// How many calls of its tool may run at once.
     pub(crate) places: Option<Arc<Semaphore>>,
     pub(crate) handler: Prepared,
+    /// With what it was made, if anybody will ask for it.
+    pub(crate) made: Option<Arc<Made>>,
     pub(crate) instance: Option<Arc<Instance>>,
 }
 
@@ -83,12 +85,15 @@ pub(crate) struct Running {
     timeout: Option<Duration>,
     places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,
+    made: Option<Arc<Made>>,
     instance: Option<Arc<Instance>>,
     /// The instance's turn, until it is written down.
     held: Option<Held>,
     turn: Option<Turn>,
     /// Where the instance stood after this call had moved it; others may have moved it since.
     after: Option<Position>,
+    /// What the states that it came to tell the model.
+    told: Vec<String>,
     state: State,
     /// What the machine has ordered and nobody has done yet.
     orders: Orders<Effect>,
@@ -129,10 +134,12 @@ impl Running {
             timeout: start.timeout,
             places: start.places,
             permit: None,
+            made: start.made,
             instance: start.instance,
             held: None,
             turn: None,
             after: None,
+            told: Vec::new(),
             state: State::Idle,
             orders: Orders::default(),
             handler: Some(start.handler),
@@ -442,7 +449,7 @@ impl Running {
                     }
                 }
             }
-            Came::Turn(None) => Err(Refusal::new(Code::InstanceBusy).into()),
+            Came::Turn(None) => Err(self.busy()),
         };
         Some(self.judged(judged))
     }
@@ -534,7 +541,10 @@ impl Running {
 
     fn respond(&mut self) {
         let answer = match self.reply.take() {
-            Some(Ok(reply)) => convert::replied(reply, self.stamp()),
+            Some(Ok(mut reply)) => {
+                reply.tell(&self.told);
+                convert::replied(reply, self.stamp())
+            }
             Some(Err(failure)) => convert::failed(self.kind, &failure, self.stamp()),
             // The step could not be saved, so what the handler said does not hold.
             None => {
@@ -577,7 +587,11 @@ impl Running {
             return None;
         }
         let at = self.after.unwrap_or_else(|| instance.position());
-        Some(convert::place(instance.id(), workflow, at))
+        let mut place = convert::place(instance.id(), workflow, at);
+        if !self.told.is_empty() {
+            place["instructions"] = self.told.join("\n").into();
+        }
+        Some(place)
     }
 }
 

@@ -53,6 +53,7 @@ impl Inner {
             timeout: None,
             places: None,
             handler,
+            made: None,
             instance: asked.instance.cloned(),
         };
         Ok(Plan::Call(start, Round::default()))

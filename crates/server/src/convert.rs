@@ -371,6 +371,19 @@ fn mark_raw(object: &mut JsonObject, stamp: &Stamp<'_>) {
     }
 }
 
+/// What a call came to, as guards see it: what the client is told, but for what we add to it.
+pub(crate) fn result(kind: Kind, reply: &Result<Reply, Failure>) -> Option<Value> {
+    let value = match (reply, kind) {
+        (Ok(reply), _) => serde_json::to_value(reply),
+        (Err(failure), Kind::Tool) => {
+            let content = vec![ContentBlock::text(failure.to_string())];
+            serde_json::to_value(CallToolResult::error(content))
+        }
+        (Err(_), Kind::Resource | Kind::Prompt) => return None,
+    };
+    value.ok()
+}
+
 /// Where an instance stands, as results tell it.
 pub(crate) fn place(instance: &str, workflow: &Workflow, at: Position) -> Value {
     let next: Vec<_> = if at.finished {

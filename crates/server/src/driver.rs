@@ -29,6 +29,7 @@ where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin,
 {
+    inner.may_serve(false)?;
     let mut lines = Lines::new(reader, inner.limits.bytes);
     let outlet = Arc::new(Outlet::default());
     let route = Route::Shared(Arc::clone(&outlet));
@@ -125,7 +126,10 @@ pub(crate) async fn find_instance(inner: &Inner, peer: &Peer, client: Is) {
     let Some((workflow, instance)) = inner.workflow.as_ref().zip(peer.instance()) else {
         return;
     };
-    if (workflow.settings().scope == Scope::Global || client == Is::Back)
+    let is_shared = workflow.settings().scope != Scope::Session;
+    // Time runs for some from the beginning.
+    let is_due = instance.run().due().is_some();
+    if (is_shared || is_due || client == Is::Back)
         && let Err(error) = instance.find(inner.books(workflow)).await
     {
         tracing::warn!(%error, "an instance could not be looked up");

@@ -3,113 +3,112 @@
 //! The store is the truth; the snapshot here is what was last seen of it. A call that can move an
 //! instance first takes its turn and writes "running call N" by compare-and-swap, so that a
 //! process that dies leaves a trace of what it was doing.
+//!
+//! | File | Holds |
+//! |---|---|
+//! | `turn.rs` | whoever may move an instance, and how it is moved |
+//! | `keeping.rs` | writing and reading, with the journal |
+//! | `stored.rs` | the record as it is stored |
+//! | `alarms.rs` | the one task that looks after what is due |
 
-use crate::{note::News, peer::Peer, route::lock};
-use interlock_proto::Time;
-use interlock_store::{self as store, Change, Entry, Key, Seq, Store, StoreError, Value, Version};
-use interlock_workflow::{Binding, Busy, End, Kind, Outcome, Pass, Position, StateId, Workflow};
-use serde::{Deserialize, Serialize};
+mod alarms;
+mod keeping;
+mod stored;
+mod turn;
+
+pub(crate) use alarms::Alarms;
+pub(crate) use keeping::{Books, KeepError};
+pub(crate) use stored::Made;
+pub(crate) use turn::{Held, Marked, Moved, Turn};
+
+use crate::{
+    journal::{Entry, What},
+    note::News,
+    peer::Peer,
+    route::lock,
+};
+use interlock_proto::{Time, refusal::shortened};
+use interlock_store::{self as store, Key, Version};
+use interlock_workflow::{
+    Busy, Call, Instance as Run, Kind, Pass, Position, Refused, Visibility, Workflow,
+};
 use std::sync::{Arc, Mutex, Weak};
-use tokio::sync::OwnedMutexGuard;
+use stored::Running;
 
 /// Under which kind instances are stored.
 const KIND: store::Kind = store::Kind::from_static("instance");
+
+/// How many refusals wait to be written down. Whoever is refused faster than that is counted.
+const MOST_REFUSALS: usize = 256;
 
 /// One run through a workflow.
 #[derive(Debug)]
 pub(crate) struct Instance {
     id: Arc<str>,
     key: Key,
+    /// Which one it is for those who look after what is due.
+    number: u64,
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Held while something is written, so that the journal is in order.
+    pen: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
     watchers: Mutex<Vec<Weak<Peer>>>,
+    alarms: Arc<Alarms>,
 }
 
-/// What was last seen of the record.
-#[derive(Clone, Debug)]
+/// What was last seen of the record, and what is not written yet.
+#[derive(Debug)]
 struct Seen {
-    position: Position,
+    run: Arc<Run>,
     version: Option<Version>,
     calls: u64,
-    /// A call that had its turn and never ended: its task was dropped.
+    /// How many journal entries there are.
+    entries: u64,
+    /// When it began, until that is written down.
+    began: Option<u64>,
+    /// A call that had its turn here and never ended: its task was dropped.
     lost: Option<Running>,
-}
-
-/// The record, as it is stored.
-#[derive(Debug, Serialize, Deserialize)]
-struct Stored {
-    format: u32,
-    workflow: String,
-    fingerprint: u64,
-    state: String,
-    finished: bool,
-    calls: u64,
-    running: Option<Running>,
-}
-
-/// A call that has its turn.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Running {
-    call: u64,
-    kind: Kind,
-    name: String,
-}
-
-/// A journal entry, as it is stored.
-#[derive(Debug, Serialize)]
-struct Journalled<'a> {
-    format: u32,
-    call: u64,
-    kind: Kind,
-    name: &'a str,
-    outcome: Outcome,
-    from: &'a str,
-    to: &'a str,
-    terminal: bool,
-}
-
-const FORMAT: u32 = 1;
-
-/// What is needed to keep an instance.
-#[derive(Clone, Copy)]
-pub(crate) struct Books<'a> {
-    pub(crate) store: &'a dyn Store,
-    pub(crate) workflow: &'a Workflow,
-    pub(crate) now: Time,
-    /// How many journal entries are kept; all if not said.
-    pub(crate) journal_limit: Option<u64>,
-}
-
-/// Why an instance could not be kept.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum KeepError {
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    #[error("the stored instance belongs to another definition of workflow `{0}`")]
-    Foreign(String),
-    /// Whether it still runs or died, nobody here can tell.
-    #[error("another server runs a call of this instance")]
-    RunningElsewhere,
-    #[error("the stored instance cannot be read")]
-    Unreadable(#[source] serde_json::Error),
+    /// A call that somebody else wrote down and has not ended yet.
+    elsewhere: Option<Running>,
+    refusals: Vec<Entry>,
+    unwritten: u64,
+    /// When somebody looks after it, if that is arranged.
+    armed: Option<u64>,
+    /// It has been forgotten with its session.
+    ended: bool,
 }
 
 impl Instance {
     /// A new one, at the beginning. Its id must be hard to guess unless everybody shares it.
-    pub(crate) fn new(id: impl Into<Arc<str>>, workflow: &Workflow) -> Arc<Self> {
+    pub(crate) fn new(
+        id: impl Into<Arc<str>>,
+        workflow: &Workflow,
+        alarms: &Arc<Alarms>,
+        now: Time,
+    ) -> Arc<Self> {
         let id = id.into();
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
         Arc::new(Self {
             id,
             key,
+            number: alarms.number(),
             turn: Arc::default(),
+            pen: tokio::sync::Mutex::default(),
             seen: Mutex::new(Seen {
-                position: workflow.initial(),
+                run: Arc::new(workflow.start(now.0)),
                 version: None,
                 calls: 0,
+                entries: 0,
+                began: Some(now.0),
                 lost: None,
+                elsewhere: None,
+                refusals: Vec::new(),
+                unwritten: 0,
+                armed: None,
+                ended: false,
             }),
             watchers: Mutex::default(),
+            alarms: Arc::clone(alarms),
         })
     }
 
@@ -118,7 +117,25 @@ impl Instance {
     }
 
     pub(crate) fn position(&self) -> Position {
-        lock(&self.seen).position
+        lock(&self.seen).run.position()
+    }
+
+    /// All there is to know about it, as it is now.
+    pub(crate) fn run(&self) -> Arc<Run> {
+        Arc::clone(&lock(&self.seen).run)
+    }
+
+    /// Whether a call may run as things stand. What the state does not bind is refused without a
+    /// look at the memory, and so is nothing that no guard has a say in.
+    pub(crate) fn judge<'w>(
+        &self,
+        workflow: &'w Workflow,
+        call: &Call<'_>,
+    ) -> Result<Pass<'w>, Refused<'w>> {
+        match workflow.admit(self.position(), call.kind, call.name)? {
+            Pass::Bound(binding) if binding.is_conditional() => workflow.judge(&self.run(), call),
+            pass @ (Pass::Bound(_) | Pass::Always) => Ok(pass),
+        }
     }
 
     /// Waits for its turn, or takes no for an answer. `None`: somebody else holds the instance.
@@ -128,10 +145,32 @@ impl Instance {
             Busy::Wait => turn.lock_owned().await,
             Busy::Refuse => turn.try_lock_owned().ok()?,
         };
-        Some(Held {
-            instance: self,
-            _guard: guard,
-        })
+        Some(Held::new(self, guard))
+    }
+
+    /// Remembers that a call was refused, until somebody writes it down. Nobody waits for that.
+    pub(crate) fn refused(
+        self: &Arc<Self>,
+        now: Time,
+        kind: Kind,
+        name: &str,
+        (code, why): (u16, &str),
+    ) {
+        {
+            let mut seen = lock(&self.seen);
+            if seen.refusals.len() >= MOST_REFUSALS {
+                seen.unwritten += 1;
+                return;
+            }
+            let what = What::Refused {
+                kind,
+                name: shortened(name),
+                code,
+                why: why.chars().take(MOST_WORDS).collect(),
+            };
+            seen.refusals.push(Entry::new(now.0, None, what));
+        }
+        self.arm();
     }
 
     /// From now on, the client hears of lists that others change.
@@ -161,275 +200,22 @@ impl Instance {
         }
     }
 
-    /// Forgets the instance with its session. Its journal stays where journals are kept whole.
-    pub(crate) async fn end(&self, books: Books<'_>) -> Result<(), StoreError> {
-        let version = lock(&self.seen).version;
-        if let Some(version) = version {
-            let delete = [Change::delete(self.key.clone(), version)];
-            books.store.commit(&delete, &[], time(books.now)).await?;
-        }
-        if books.journal_limit.is_some() {
-            books.store.prune(&self.key, Seq(u64::MAX)).await?;
-        }
-        Ok(())
-    }
-
-    async fn write(
-        &self,
-        books: &Books<'_>,
-        position: Position,
-        calls: u64,
-        running: Option<Running>,
-        entries: &[Entry],
-    ) -> Result<(), KeepError> {
-        let stored = Stored {
-            format: FORMAT,
-            workflow: books.workflow.name().to_owned(),
-            fingerprint: books.workflow.fingerprint().0,
-            state: books.workflow.state_name(position.state).to_owned(),
-            finished: position.finished,
-            calls,
-            running,
-        };
-        let value = Value::new(json(&stored));
-        let seen = lock(&self.seen).version;
-        let change = match seen {
-            Some(version) => Change::update(self.key.clone(), version, value),
-            None => Change::create(self.key.clone(), value),
-        };
-        let versions = books
-            .store
-            .commit(&[change], entries, time(books.now))
-            .await?;
-        *lock(&self.seen) = Seen {
-            position,
-            version: versions.first().copied(),
-            calls,
-            lost: None,
-        };
-        Ok(())
-    }
-
-    /// Looks where an instance stands that others may have moved before.
-    pub(crate) async fn find(&self, books: Books<'_>) -> Result<(), KeepError> {
-        let known = lock(&self.seen).version.is_some();
-        if known {
-            return Ok(());
-        }
-        self.reload(&books).await
-    }
-
-    /// Somebody else has written: look what.
-    async fn reload(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let record = books.store.load(&self.key, time(books.now)).await?;
-        let Some(record) = record else {
-            lock(&self.seen).version = None;
-            return Ok(());
-        };
-        let stored: Stored =
-            serde_json::from_slice(&record.value.bytes).map_err(KeepError::Unreadable)?;
-        let foreign = || KeepError::Foreign(stored.workflow.clone());
-        if stored.fingerprint != books.workflow.fingerprint().0 || stored.format != FORMAT {
-            return Err(foreign());
-        }
-        let state = books.workflow.state_id(&stored.state);
-        *lock(&self.seen) = Seen {
-            position: Position {
-                state: state.ok_or_else(foreign)?,
-                finished: stored.finished,
-            },
-            version: Some(record.version),
-            calls: stored.calls,
-            lost: None,
-        };
-        match stored.running {
-            Some(_) => Err(KeepError::RunningElsewhere),
-            None => Ok(()),
+    /// Tells every client of the lists that a step without a caller has changed.
+    fn tell_all(&self, workflow: &Workflow, moved: &Moved) {
+        if workflow.settings().visibility == Visibility::Dynamic {
+            let kinds = workflow.lists_differ(moved.before, moved.after());
+            self.tell_others(None, kinds.collect::<Vec<_>>().into_iter());
         }
     }
 }
 
-/// Somebody's turn, before anything is written about it: the moment to judge the call again.
-#[derive(Debug)]
-pub(crate) struct Held {
-    instance: Arc<Instance>,
-    _guard: OwnedMutexGuard<()>,
-}
+/// How many characters of a refusal the journal keeps.
+const MOST_WORDS: usize = 1_000;
 
-/// What came of an attempt to write a turn down.
-pub(crate) enum Marked {
-    /// The turn is written down.
-    Yes(Turn),
-    /// Somebody else had written; what they wrote has been read, so judge again.
-    Stale(Held),
-}
-
-impl Held {
-    /// Where the instance stands, now that nobody else here can move it.
-    ///
-    /// If a call before this one was dropped while it ran, nobody knows what it did, and that is
-    /// committed first.
-    pub(crate) async fn position(&self, books: Books<'_>) -> Result<Position, KeepError> {
-        let (lost, position) = {
-            let seen = lock(&self.instance.seen);
-            (seen.lost.clone(), seen.position)
-        };
-        let Some(lost) = lost else {
-            return Ok(position);
-        };
-        match books.workflow.admit(position, lost.kind, &lost.name) {
-            Ok(Pass::Bound(binding)) => {
-                let unknown = Outcome::Unknown;
-                let moved = self.instance.step(&books, &lost, binding, unknown).await?;
-                Ok(moved.after)
-            }
-            Ok(Pass::Always) | Err(_) => Ok(position),
-        }
-    }
-
-    /// Writes "running call N".
-    pub(crate) async fn mark(
-        self,
-        books: Books<'_>,
-        binding: &Binding,
-    ) -> Result<Marked, KeepError> {
-        let (position, calls) = {
-            let seen = lock(&self.instance.seen);
-            (seen.position, seen.calls)
-        };
-        let running = Running {
-            call: calls + 1,
-            kind: binding.artifact().kind,
-            name: binding.artifact().name.clone(),
-        };
-        let instance = &self.instance;
-        let mark = Some(running.clone());
-        match instance
-            .write(&books, position, running.call, mark, &[])
-            .await
-        {
-            Ok(()) => Ok(Marked::Yes(Turn {
-                held: self,
-                running: Some(running),
-            })),
-            Err(KeepError::Store(StoreError::Conflict { .. })) => {
-                instance.reload(&books).await?;
-                Ok(Marked::Stale(self))
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// Somebody's turn. Whoever holds it may move the instance, once.
-#[derive(Debug)]
-pub(crate) struct Turn {
-    held: Held,
-    /// Taken by the commit.
-    running: Option<Running>,
-}
-
-/// What a commit did.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Moved {
-    pub(crate) before: Position,
-    pub(crate) after: Position,
-}
-
-impl Turn {
-    /// Takes the step for this outcome: the new state and its journal entry, in one commit.
-    /// `None` if the binding is not where it was, which holding the turn rules out.
-    pub(crate) async fn commit(
-        mut self,
-        books: Books<'_>,
-        outcome: Outcome,
-    ) -> Result<Option<Moved>, KeepError> {
-        let Some(running) = self.running.take() else {
-            return Ok(None);
-        };
-        let instance = &self.held.instance;
-        let at = instance.position();
-        match books.workflow.admit(at, running.kind, &running.name) {
-            Ok(Pass::Bound(binding)) => {
-                let moved = instance.step(&books, &running, binding, outcome).await?;
-                Ok(Some(moved))
-            }
-            Ok(Pass::Always) | Err(_) => Ok(None),
-        }
-    }
-}
-
-impl Turn {
-    /// Gives the turn back: the call never began.
-    pub(crate) async fn release(mut self, books: Books<'_>) -> Result<(), KeepError> {
-        let Some(running) = self.running.take() else {
-            return Ok(());
-        };
-        let instance = &self.held.instance;
-        let at = instance.position();
-        instance.write(&books, at, running.call, None, &[]).await
-    }
-}
-
-impl Drop for Turn {
-    /// A turn that ends without a commit was torn down, and what the call did is not known.
+impl Drop for Instance {
     fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            lock(&self.held.instance.seen).lost = Some(running);
+        if lock(&self.seen).armed.is_some() {
+            self.alarms.clear(self.number);
         }
     }
-}
-
-impl Instance {
-    async fn step(
-        &self,
-        books: &Books<'_>,
-        running: &Running,
-        binding: &Binding,
-        outcome: Outcome,
-    ) -> Result<Moved, KeepError> {
-        let before = self.position();
-        let end = End::from(outcome);
-        let step = books.workflow.step(&before.into(), binding, &end);
-        let name = |state: StateId| books.workflow.state_name(state);
-        let entry = Journalled {
-            format: FORMAT,
-            call: running.call,
-            kind: running.kind,
-            name: &running.name,
-            outcome,
-            from: name(step.from),
-            to: name(step.to),
-            terminal: step.terminal,
-        };
-        let entries = [Entry::new(self.key.clone(), json(&entry))];
-        self.write(books, step.after, running.call, None, &entries)
-            .await?;
-        self.prune(books, running.call).await?;
-        Ok(Moved {
-            before,
-            after: step.after,
-        })
-    }
-
-    /// Now and then drops the oldest journal entries. A call makes one entry, so there are never
-    /// more than calls.
-    async fn prune(&self, books: &Books<'_>, calls: u64) -> Result<(), KeepError> {
-        const NOW_AND_THEN: u64 = 256;
-        match books.journal_limit {
-            Some(limit) if calls.is_multiple_of(NOW_AND_THEN) && calls > limit => {
-                books.store.prune(&self.key, Seq(calls - limit)).await?;
-            }
-            Some(_) | None => {}
-        }
-        Ok(())
-    }
-}
-
-const fn time(now: Time) -> store::Time {
-    store::Time(now.0)
-}
-
-fn json(value: &impl Serialize) -> Vec<u8> {
-    serde_json::to_vec(value).expect("it holds only strings and numbers")
 }

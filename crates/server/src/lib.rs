@@ -51,6 +51,7 @@ mod failure;
 mod handler;
 mod http;
 mod instance;
+pub mod journal;
 mod launch;
 mod lifespan;
 mod lists;

@@ -6,7 +6,7 @@ use crate::{
     convert::{self, Answer, No},
     handler::{self, Cache, Hints, Prepared},
     http::modern::mismatch,
-    instance::Instance,
+    instance::{Instance, Made},
     lists::Stock,
     model::JsonObject,
     principal::Principal,
@@ -20,7 +20,7 @@ use interlock_proto::{
     era::{self, Era, Method, Modern},
     refusal::shortened,
 };
-use interlock_workflow::{Kind, Pass, Workflow};
+use interlock_workflow::{Binding, Kind, Pass, Refused, Workflow};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -129,18 +129,20 @@ impl Inner {
         let arguments = Value::Object(arguments.unwrap_or_default());
         let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
         let tool_name = tool.tool.model.name.clone();
-        self.admitted(asked, Kind::Tool, tool_name, limits, round, || {
+        self.admitted(asked, Kind::Tool, tool_name, limits, round, |keep| {
             let wrong = |mistakes: String| {
                 Refusal::new(Code::InvalidJsonSchema).because(format!(
                     "the arguments do not match the schema of '{name}': {mistakes}"
                 ))
             };
             tool.schema.check(&arguments).map_err(wrong)?;
+            let kept = keep.then(|| arguments.clone());
             let handler = tool.tool.prepare(object(arguments)).map_err(wrong)?;
-            Ok(match &tool.output {
+            let handler = match &tool.output {
                 Some(schema) => handler::checked(handler, Arc::clone(schema)),
                 None => handler,
-            })
+            };
+            Ok((handler, kept))
         })
     }
 
@@ -182,13 +184,17 @@ impl Inner {
             resource_name,
             (None, None),
             round,
-            || {
-                let (handler, cache) = match resource {
-                    Some(resource) => (resource.prepare(), resource.cache),
-                    None => self.one_of_template(asked, named, &uri, fitting)?,
+            |keep| {
+                let (handler, cache, values) = match resource {
+                    Some(resource) => {
+                        let nothing = keep.then(JsonObject::new);
+                        (resource.prepare(), resource.cache, nothing)
+                    }
+                    None => self.one_of_template(asked, named, &uri, fitting, keep)?,
                 };
                 let hints = self.cache_hints(asked.version, named, cache);
-                Ok(handler::hinted(handler, hints))
+                let handler = handler::hinted(handler, hints);
+                Ok((handler, values.map(Value::Object)))
             },
         )
     }
@@ -216,15 +222,17 @@ impl Inner {
         named: &str,
         uri: &str,
         mut fitting: Vec<Fitting<'_>>,
-    ) -> Result<(Prepared, Cache), Refusal> {
+        keep: bool,
+    ) -> Result<(Prepared, Cache, Option<JsonObject>), Refusal> {
         let names = fitting.iter().map(|(fits, _)| fits.pattern.as_str());
         let meant = self.template_meant(asked, named, names).unwrap_or(0);
         let (template, values) = fitting.swap_remove(meant);
         let template = &template.template;
+        let kept = keep.then(|| values.clone());
         let handler = template.prepare(uri, values).map_err(|why| {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
         })?;
-        Ok((handler, template.cache))
+        Ok((handler, template.cache, kept))
     }
 
     /// Which of these templates the gate takes a resource for, if it takes it for one's.
@@ -274,15 +282,20 @@ impl Inner {
             prompt_name,
             (None, None),
             round,
-            || {
-                prompt
-                    .prepare(arguments.unwrap_or_default())
-                    .map_err(|why| Refusal::new(Code::InvalidParams).because(why))
+            |keep| {
+                let arguments = arguments.unwrap_or_default();
+                let kept = keep.then(|| Value::Object(arguments.clone()));
+                let handler = prompt.prepare(arguments);
+                let handler =
+                    handler.map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
+                Ok((handler, kept))
             },
         )
     }
 
-    /// The gate first, then the arguments: what is not allowed now is not worth checking.
+    /// The gate first, then the arguments, then the guard: what is not allowed now is not worth
+    /// checking, and no guard has to look at what no schema allows. `prepare` is told whether
+    /// somebody will ask for the arguments.
     fn admitted(
         &self,
         asked: Asked<'_>,
@@ -290,7 +303,7 @@ impl Inner {
         name: Cow<'static, str>,
         (timeout, places): (Option<Duration>, Option<Arc<Semaphore>>),
         round: Round,
-        prepare: impl FnOnce() -> Result<Prepared, Refusal>,
+        prepare: impl FnOnce(bool) -> Result<(Prepared, Option<Value>), Refusal>,
     ) -> Result<Plan, Refusal> {
         let place = || {
             let workflow = self.workflow.as_ref()?;
@@ -304,24 +317,34 @@ impl Inner {
                 self.stamp(asked.version, place()),
             ))
         };
-        if let Err(no) = self.admit(asked, kind, &name) {
+        let binding = match self.admit(asked, kind, &name) {
+            Ok(binding) => binding,
+            Err(no) => return Ok(refuse(no)),
+        };
+        let (handler, kept) = match prepare(binding.is_some_and(Binding::reads_call)) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(refuse(refusal.into())),
+        };
+        let made = kept.map(|args| {
+            let principal = asked.principal.facts();
+            Arc::new(Made { args, principal })
+        });
+        if binding.is_some_and(Binding::is_conditional)
+            && let Err(no) = self.judge(asked, kind, &name, made.as_deref())
+        {
             return Ok(refuse(no));
         }
-        match prepare() {
-            Ok(handler) => {
-                let start = Start {
-                    purpose: Purpose::Use,
-                    kind,
-                    name,
-                    timeout,
-                    places,
-                    handler,
-                    instance: asked.instance.cloned(),
-                };
-                Ok(Plan::Call(start, round))
-            }
-            Err(refusal) => Ok(refuse(refusal.into())),
-        }
+        let start = Start {
+            purpose: Purpose::Use,
+            kind,
+            name,
+            timeout,
+            places,
+            handler,
+            made,
+            instance: asked.instance.cloned(),
+        };
+        Ok(Plan::Call(start, round))
     }
 
     /// The answers that a 2026-07-28 client has brought. One that can be asked nothing brings none.
@@ -345,17 +368,21 @@ impl Inner {
         Round::open(&self.sealer, retry, same, self.clock.now())
     }
 
-    /// Whether the call may run as things stand.
-    fn admit(&self, asked: Asked<'_>, kind: Kind, name: &str) -> Result<(), No> {
+    /// Whether the call may run as things stand, whatever it is called with. If it is part of the
+    /// workflow, by which binding.
+    fn admit(&self, asked: Asked<'_>, kind: Kind, name: &str) -> Result<Option<&Binding>, No> {
         let Some(workflow) = &self.workflow else {
-            return Ok(());
+            return Ok(None);
         };
         if let Some(instance) = asked.instance {
-            workflow.admit(instance.position(), kind, name)?;
-            return Ok(());
+            return match workflow.admit(instance.position(), kind, name) {
+                Ok(Pass::Bound(binding)) => Ok(Some(binding)),
+                Ok(Pass::Always) => Ok(None),
+                Err(refused) => Err(self.refused(instance, refused)),
+            };
         }
         if workflow.is_always(kind, name) {
-            return Ok(());
+            return Ok(None);
         }
         let refusal = Refusal::new(Code::NotInState).because(format!(
             "{kind} '{name}' is part of a workflow, and workflows are not served to requests of \
@@ -364,6 +391,32 @@ impl Inner {
             Version::COUNTER_OFFER,
         ));
         Err(refusal.into())
+    }
+
+    /// Whether the call may run as things stand, with what it is called with.
+    fn judge(
+        &self,
+        asked: Asked<'_>,
+        kind: Kind,
+        name: &str,
+        made: Option<&Made>,
+    ) -> Result<(), No> {
+        let Some((workflow, instance)) = self.workflow.as_ref().zip(asked.instance) else {
+            return Ok(());
+        };
+        let call = Made::call(made, kind, name);
+        match instance.judge(workflow, &call) {
+            Ok(Pass::Bound(_) | Pass::Always) => Ok(()),
+            Err(refused) => Err(self.refused(instance, refused)),
+        }
+    }
+
+    /// The journal is told that a call was refused, and the caller why.
+    pub(crate) fn refused(&self, instance: &Arc<Instance>, refused: Refused<'_>) -> No {
+        let wanted = refused.wanted();
+        let said = (refused.code(), &*refused.to_string());
+        instance.refused(self.clock.now(), wanted.kind, &wanted.name, said);
+        refused.into()
     }
 }
 

@@ -138,7 +138,7 @@ impl Peer {
         rules: connection::Rules,
         route: Route,
     ) -> io::Result<Arc<Self>> {
-        let instance = inner.instance()?;
+        let instance = inner.instance(&principal)?;
         Ok(Self::with_instance(
             inner, principal, rules, route, instance,
         ))

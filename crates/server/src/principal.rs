@@ -1,5 +1,6 @@
 //! Who sends a request.
 
+use serde_json::{Value, json};
 use std::{fmt, sync::Arc};
 
 /// Who sends a request, as an [`Authenticator`](crate::Authenticator) found out.
@@ -44,6 +45,14 @@ impl Principal {
         match &self.0 {
             Identity::Anonymous => "anonymous",
             Identity::Known(id) => id,
+        }
+    }
+
+    /// What guards and texts know about them: null if nobody knows who it is.
+    pub(crate) fn facts(&self) -> Value {
+        match &self.0 {
+            Identity::Anonymous => Value::Null,
+            Identity::Known(id) => json!({ "id": &**id }),
         }
     }
 

@@ -7,7 +7,7 @@ use crate::{
     convert::{No, Signature, Stamp},
     driver,
     http::{self, endpoint::Web, options::HttpOptions},
-    instance::{Books, Instance},
+    instance::{Alarms, Books, Instance},
     launch::Calls,
     lifespan::Lifespan,
     lists::SERVER_INFO,
@@ -15,12 +15,14 @@ use crate::{
     mount::Mounted,
     note::News,
     offering::{Offering, Offerings},
+    principal::Principal,
     route::lock,
     seal::Sealer,
     transport::stdio,
 };
+use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use interlock_proto::{
-    Refusal, Version, connection,
+    Refusal, Time, Version, connection,
     era::{Capability, Method},
     frame::Limits,
     invocation::Times,
@@ -29,8 +31,9 @@ use interlock_proto::{
 use interlock_store::Store;
 use interlock_workflow::{Kind, Scope, Visibility, Workflow};
 use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     fmt,
     future::Future,
     io,
@@ -79,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) journal_limit: Option<u64>,
     /// The one instance that everybody shares, where the workflow says so.
     pub(crate) shared: OnceLock<Arc<Instance>>,
+    /// The instances of principals, where each has its own.
+    pub(crate) by_principal: Mutex<HashMap<Principal, Weak<Instance>>>,
     pub(crate) audience: Audience,
     pub(crate) sealer: Sealer,
     pub(crate) ask_timeout: Duration,
@@ -90,6 +95,13 @@ pub(crate) struct Inner {
     /// What routers were made of.
     pub(crate) mounted: Mutex<Vec<Weak<Web>>>,
     pub(crate) calls: Calls,
+    pub(crate) alarms: Arc<Alarms>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.alarms.close();
+    }
 }
 
 impl Server {
@@ -99,7 +111,9 @@ impl Server {
     }
 
     pub(crate) fn new(inner: Inner) -> Self {
-        Self(Arc::new(inner))
+        let inner = Arc::new(inner);
+        inner.alarms.belong_to(Arc::downgrade(&inner));
+        Self(inner)
     }
 
     /// Serves one client over standard input and output, until either ends or SIGTERM, SIGINT,
@@ -270,30 +284,73 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether the workflow can be served to such clients at all.
+    ///
+    /// # Errors
+    ///
+    /// If each principal has an instance of its own, and nobody says who is who.
+    pub(crate) fn may_serve(&self, authenticated: bool) -> io::Result<()> {
+        let scope = self.workflow.as_ref().map(|flow| flow.settings().scope);
+        if scope == Some(Scope::Principal) && !authenticated {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "the workflow has the scope `principal`, and nobody is authenticated here: serve \
+                 it over HTTP with an authenticator",
+            ));
+        }
+        Ok(())
+    }
+
     /// The instance a new connection belongs to.
-    pub(crate) fn instance(&self) -> io::Result<Option<Arc<Instance>>> {
+    pub(crate) fn instance(&self, principal: &Principal) -> io::Result<Option<Arc<Instance>>> {
         let Some(workflow) = &self.workflow else {
             return Ok(None);
         };
         Ok(Some(match workflow.settings().scope {
-            // The builder refuses the latter two. Sharing nothing is the safe answer.
-            Scope::Session | Scope::Handle | Scope::Principal => {
-                Instance::new(random_id()?, workflow)
+            // The builder refuses the latter. Sharing nothing is the safe answer.
+            Scope::Session | Scope::Handle => self.new_instance(random_id()?, workflow),
+            Scope::Principal => {
+                // An authenticator let in somebody whom it does not know.
+                self.may_serve(!principal.is_anonymous())?;
+                self.instance_of_principal(principal, workflow)
             }
             Scope::Global => Arc::clone(
                 self.shared
-                    .get_or_init(|| Instance::new(shared_id(workflow), workflow)),
+                    .get_or_init(|| self.new_instance(shared_id(workflow), workflow)),
             ),
         }))
     }
 
+    /// The one instance of a principal, however many sessions it has.
+    fn instance_of_principal(&self, principal: &Principal, workflow: &Workflow) -> Arc<Instance> {
+        const NOW_AND_THEN: usize = 64;
+        let mut known = lock(&self.by_principal);
+        if let Some(instance) = known.get(principal).and_then(Weak::upgrade) {
+            return instance;
+        }
+        if known.len().is_multiple_of(NOW_AND_THEN) {
+            known.retain(|_, instance| instance.strong_count() > 0);
+        }
+        let instance = self.new_instance(principal_id(principal, workflow), workflow);
+        known.insert(principal.clone(), Arc::downgrade(&instance));
+        instance
+    }
+
+    fn new_instance(&self, id: String, workflow: &Workflow) -> Arc<Instance> {
+        Instance::new(id, workflow, &self.alarms, self.clock.now())
+    }
+
     /// The instance of that name, for a client that comes back.
-    pub(crate) fn instance_of(&self, id: Option<String>) -> io::Result<Option<Arc<Instance>>> {
+    pub(crate) fn instance_of(
+        &self,
+        id: Option<String>,
+        principal: &Principal,
+    ) -> io::Result<Option<Arc<Instance>>> {
         match (&self.workflow, id) {
             (Some(workflow), Some(id)) if workflow.settings().scope == Scope::Session => {
-                Ok(Some(Instance::new(id, workflow)))
+                Ok(Some(self.new_instance(id, workflow)))
             }
-            (Some(_), _) => self.instance(),
+            (Some(_), _) => self.instance(principal),
             (None, _) => Ok(None),
         }
     }
@@ -306,7 +363,7 @@ impl Inner {
         if workflow.settings().scope != Scope::Session {
             return;
         }
-        let instance = Instance::new(id, workflow);
+        let instance = self.new_instance(id, workflow);
         if instance.find(self.books(workflow)).await.is_ok()
             && let Err(error) = instance.end(self.books(workflow)).await
         {
@@ -322,6 +379,11 @@ impl Inner {
             server: &self.info,
             signature: &self.signature,
         }
+    }
+
+    /// When a call that begins now must be over, be it that it waits for its client meanwhile.
+    pub(crate) fn must_be_over(&self, execution: Duration) -> Time {
+        self.clock.now() + execution + self.times.grace + self.ask_timeout
     }
 
     pub(crate) fn books<'a>(&'a self, workflow: &'a Workflow) -> Books<'a> {
@@ -422,13 +484,19 @@ fn advertised(capabilities: &BTreeSet<Capability>) -> serde_json::Map<String, Va
 
 /// Short, printable, and another one for each workflow.
 fn shared_id(workflow: &Workflow) -> String {
-    let name: String = workflow
-        .name()
-        .chars()
-        .filter(|c| !c.is_control())
-        .take(128)
-        .collect();
-    format!("global:{name}")
+    format!("global:{}", short_name(workflow))
+}
+
+/// Short and printable whatever the principal is called, and the same in every process.
+fn principal_id(principal: &Principal, workflow: &Workflow) -> String {
+    let hash = Sha256::digest(principal.id());
+    let hash = BASE64_URL_SAFE_NO_PAD.encode(hash);
+    format!("principal:{}:{hash}", short_name(workflow))
+}
+
+fn short_name(workflow: &Workflow) -> String {
+    let name = workflow.name().chars();
+    name.filter(|c| !c.is_control()).take(128).collect()
 }
 
 /// 128 random bits: nobody comes by somebody else's instance by guessing.

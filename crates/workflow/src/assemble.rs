@@ -1,14 +1,19 @@
 //! Puts together a workflow from parts that have been judged and found valid.
 
 use crate::{
-    Binding, Cause, Edge, Finding, Kind, Outcome, Sampling, Settings, State, StateId, Timer,
+    Binding, Cause, Edge, Finding, Kind, Outcome, Rule, Sampling, Settings, State, StateId, Timer,
     Workflow,
     fingerprint::{self, Fingerprint},
+    guard::Root,
     intern::{Lists, SymbolId, Symbols},
-    parts::Route,
+    parts::{Reads, Route},
     validate::{Judged, JudgedBinding, JudgedEdge},
 };
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    sync::Arc,
+};
 
 /// What [`Workflow::assemble`] puts together.
 pub(crate) struct Parts {
@@ -48,8 +53,53 @@ impl Workflow {
             let state = workflow.put_state(StateId::at(at), judged);
             workflow.states.push(state);
         }
+        workflow.note_conditions();
+        workflow.note_readers();
         workflow.fingerprint = fingerprint::of(&workflow);
         workflow
+    }
+
+    /// Which bindings are not settled by their being there.
+    fn note_conditions(&mut self) {
+        for state in &self.states {
+            let bindings = &mut self.bindings[state.bindings.clone()];
+            let all = state.max_visits.is_some() || bindings.iter().any(|binding| binding.hold);
+            for binding in bindings {
+                binding.conditional = all || binding.when.is_some();
+            }
+        }
+    }
+
+    /// Which calls have to be remembered until they end, and with what. Several names may mean one
+    /// resource, so resources are not told apart.
+    fn note_readers(&mut self) {
+        let mut called: HashSet<Option<SymbolId>> = HashSet::new();
+        let owner =
+            |symbol, binding: &Binding| (binding.artifact.kind != Kind::Resource).then_some(symbol);
+        for (&(_, symbol), &id) in &self.binding_ids {
+            let binding = &self.bindings[id];
+            let edges = binding
+                .routes
+                .iter()
+                .flat_map(|route| &self.edges[route.edges.clone()]);
+            let rules = edges.flat_map(|edge| {
+                edge.when
+                    .iter()
+                    .chain(edge.set.iter().map(|(_, rule)| rule))
+            });
+            let rules: Vec<&Rule> = rules.collect();
+            let result = rules.iter().any(|rule| rule.mentions(Root::Result));
+            let asks = |rule: &Rule| rule.mentions(Root::Args) || rule.mentions(Root::Principal);
+            let guards = binding.when.iter().chain(rules);
+            if binding.hold || guards.into_iter().any(asks) {
+                called.insert(owner(symbol, binding));
+            }
+            self.bindings[id].reads.result = result;
+        }
+        for (&(_, symbol), &id) in &self.binding_ids {
+            let binding = &mut self.bindings[id];
+            binding.reads.call = called.contains(&owner(symbol, binding));
+        }
     }
 
     fn put_state(&mut self, id: StateId, judged: Judged) -> State {
@@ -133,6 +183,8 @@ impl Workflow {
             idempotent: judged.idempotent,
             deadline: judged.deadline,
             moves: judged.hold || own.any(|edge| !edge.is_idle()),
+            conditional: false,
+            reads: Reads::default(),
             routes,
         }
     }

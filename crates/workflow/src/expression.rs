@@ -2,7 +2,7 @@
 
 use crate::{
     Place,
-    guard::{Facts, Failed, Program},
+    guard::{Facts, Failed, Program, Root},
 };
 use serde_json::Value;
 use std::{fmt, hash::Hash, sync::Arc};
@@ -198,6 +198,12 @@ impl Rule {
                 Value::Object(_) => Err(Failed::NotBool { found: "a map" }),
             },
         }
+    }
+
+    /// Whether it may look at any part of what this name stands for. What a function in Rust looks
+    /// at, nobody can see.
+    pub(crate) fn mentions(&self, root: Root) -> bool {
+        self.program().is_none_or(|program| program.mentions(root))
     }
 
     /// The CEL it is, which can be looked into.

@@ -29,6 +29,15 @@ pub struct Instance {
     pub(crate) held: Option<Held>,
 }
 
+/// Where a step leads.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Going {
+    pub(crate) after: Position,
+    pub(crate) enters: bool,
+    pub(crate) terminal: bool,
+    pub(crate) by_time: bool,
+}
+
 /// A call of which nobody knows what it did.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -124,30 +133,41 @@ impl Instance {
 
     /// Takes a step. The step must be one of this instance as it is.
     pub fn apply(&mut self, workflow: &Workflow, step: &Step<'_>, now: u64) {
-        self.held.clone_from(&step.held);
+        let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
         for (key, value) in &step.set {
             match value {
                 Some(value) => self.memory.insert((*key).to_owned(), value.clone()),
                 None => self.memory.remove(*key),
             };
         }
-        if self.position == step.after && !step.enters {
-            let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
-            if step.taken.is_some_and(by_time) {
+        let going = Going {
+            after: step.after,
+            enters: step.enters,
+            terminal: step.terminal,
+            by_time: step.taken.is_some_and(by_time),
+        };
+        self.held.clone_from(&step.held);
+        self.go(workflow, going, now);
+    }
+
+    /// Goes where a step leads, once what it remembers is remembered.
+    pub(crate) fn go(&mut self, workflow: &Workflow, going: Going, now: u64) {
+        if self.position == going.after && !going.enters {
+            if going.by_time {
                 // A timer fires once, even if it leads nowhere; then it is the next one's turn.
                 self.fired += 1;
                 self.wind_up(workflow);
             }
             return;
         }
-        self.position = step.after;
+        self.position = going.after;
         self.due = None;
-        if step.terminal && !step.after.finished {
+        if going.terminal && !going.after.finished {
             let keep: HashSet<_> = workflow.settings().keep.iter().collect();
             self.memory.retain(|key, _| keep.contains(key));
             self.visits.clear();
         }
-        if step.enters {
+        if going.enters {
             self.enter(workflow, now);
         }
     }

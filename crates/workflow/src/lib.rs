@@ -39,7 +39,7 @@
 //! | `draft`, `builder`, `expression`, `file` | what somebody wrote |
 //! | `validate`, `problem`, `spot`, `catalogue`, `samples`, `nearest` | what is wrong with it |
 //! | `workflow`, `parts`, `assemble`, `intern`, `fingerprint`, `definition` | what is valid, in small numbers |
-//! | `gate`, `instance`, `record`, `guard`, `template`, `uri_template` | admission and steps |
+//! | `gate`, `instance`, `record`, `trace`, `guard`, `template`, `uri_template` | admission and steps |
 //! | `analysis`, `graph`, `paths`, `diagram`, `svg`, `xstate` | questions about the whole graph, and pictures of it |
 
 mod analysis;
@@ -67,6 +67,7 @@ mod samples;
 mod spot;
 mod svg;
 mod template;
+mod trace;
 mod uri_template;
 mod validate;
 mod workflow;
@@ -96,6 +97,7 @@ pub use record::{Record, UnknownState};
 pub use spot::{Part, Spot};
 pub use svg::TooLarge;
 pub use template::Text;
+pub use trace::Trace;
 pub use uri_template::{TemplateError, UriTemplate};
 pub use workflow::{Visible, Workflow};
 pub use xstate::xstate;

@@ -139,8 +139,19 @@ pub struct Binding {
     pub(crate) idempotent: bool,
     pub(crate) deadline: Option<Duration>,
     pub(crate) moves: bool,
+    pub(crate) conditional: bool,
+    pub(crate) reads: Reads,
     /// Where each outcome leads, defaults included, in the order of [`Outcome::ALL`].
     pub(crate) routes: [Route; 5],
+}
+
+/// What has to be kept of a call for those who ask about it later.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Reads {
+    /// Something asks for the arguments or the caller.
+    pub(crate) call: bool,
+    /// Something asks for the result.
+    pub(crate) result: bool,
 }
 
 /// The edges that one outcome tries.
@@ -200,6 +211,26 @@ impl Binding {
     /// Calls that cannot may run side by side.
     pub fn moves(&self) -> bool {
         self.moves
+    }
+
+    /// Whether [`judge`](crate::Workflow::judge) may refuse what the state binds: there is a guard,
+    /// a limit of visits, or a call that may have to be decided about.
+    ///
+    /// Of any other binding, [`admit`](crate::Workflow::admit) has said all there is to say.
+    pub fn is_conditional(&self) -> bool {
+        self.conditional
+    }
+
+    /// Whether a guard, a value to remember or a hold wants to know with which arguments this
+    /// artifact was called, or by whom. It tells for all states: a call that waits for its turn may
+    /// find another one.
+    pub fn reads_call(&self) -> bool {
+        self.reads.call
+    }
+
+    /// Whether a guard or a value to remember wants to know what a call came to.
+    pub fn reads_result(&self) -> bool {
+        self.reads.result
     }
 }
 

@@ -444,4 +444,46 @@ mod tests {
             .collect();
         assert_eq!(moves, [false, false, true, true, true, true, true]);
     }
+
+    #[test]
+    fn a_binding_knows_what_is_asked_of_its_calls() {
+        let flow = Workflow::builder("asks")
+            .state("a", |s| {
+                s.initial()
+                    .tool("plain", |t| t.success("b"))
+                    .tool("guarded", |t| t.when("args.x == 1").success("b"))
+                    .tool("counted", |t| t.success(to("b").set("n", "visits")))
+                    .tool("told", |t| t.success(to("b").set("n", "result.n")))
+                    .tool("elsewhere", |t| t.success("b"))
+                    .tool("free", |t| {
+                        t.success(to("b").when(crate::rust("any", |_| true)))
+                            .success("a")
+                    })
+            })
+            .state("b", |s| {
+                s.max_visits(3)
+                    .tool("plain", |t| t.success(end("a")))
+                    .tool("elsewhere", |t| t.success(end("a")).hold())
+            })
+            .build()
+            .unwrap();
+        let known = |state: &str| -> Vec<_> {
+            let bindings = flow.bindings(flow.state_id(state).unwrap()).iter();
+            bindings
+                .map(|b| (b.is_conditional(), b.reads_call(), b.reads_result()))
+                .collect()
+        };
+        assert_eq!(
+            known("a"),
+            [
+                (false, false, false),
+                (true, true, false),
+                (false, false, false),
+                (false, false, true),
+                (false, true, false),
+                (false, true, true),
+            ]
+        );
+        assert_eq!(known("b"), [(true, false, false), (true, true, false)]);
+    }
 }

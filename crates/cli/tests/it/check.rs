@@ -42,9 +42,7 @@ fn what_cannot_be_served_yet_is_said_and_is_not_wrong() {
         (
             Some(0),
             "ok: 5 states, 9 transitions, 4 tools, 1 resource\n\
-             not served yet: a guard (`when`), memory (`set`), an effect (`effects`), \
-             an approval (`approve`), a hold (`unknown: hold`), a timer (`after`), \
-             a limit of visits (`max_visits`), a text on entry (`instructions`)\n"
+             not served yet: an effect (`effects`), an approval (`approve`)\n"
         )
     );
 }

@@ -7,13 +7,13 @@ use super::{
 use crate::{
     caller::Way,
     convert::{self, No},
-    instance::{Held, KeepError, Marked},
+    instance::{Held, KeepError, Made, Marked},
     note::{News, Note},
     peer::Peer,
 };
 use futures_util::FutureExt;
 use interlock_proto::{Code, Refusal, invocation::Outcome};
-use interlock_workflow::Pass;
+use interlock_workflow::{Pass, Refused};
 use std::{sync::Arc, time::Duration};
 
 /// How often a call tries to write down that it runs, if others write in between.
@@ -48,14 +48,22 @@ impl Running {
         if self.purpose == Purpose::Complete {
             return Judged::Now(Ok(self.execution(None)));
         }
-        match workflow.admit(instance.position(), self.kind, &self.name) {
+        let call = Made::call(self.made.as_deref(), self.kind, &self.name);
+        let bound = workflow.admit(instance.position(), self.kind, &self.name);
+        let judged = match &bound {
+            Ok(Pass::Bound(binding)) if binding.is_conditional() && !binding.moves() => {
+                instance.judge(workflow, &call)
+            }
+            Ok(Pass::Bound(_) | Pass::Always) | Err(_) => bound,
+        };
+        match judged {
             Ok(Pass::Bound(binding)) if binding.moves() => {
                 let turn = Arc::clone(instance).turn(workflow.settings().busy);
                 Judged::InTurn(Waiting::Turn(turn.boxed()))
             }
             Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
             Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
-            Err(refused) => Judged::Now(Err(refused.into())),
+            Err(refused) => Judged::Now(Err(self.inner().refused(instance, refused))),
         }
     }
 
@@ -67,27 +75,57 @@ impl Running {
         };
         // Whoever wrote in between got on, so this ends unless the store is broken.
         for _ in 0..ATTEMPTS {
-            let at = held
-                .position(inner.books(workflow))
-                .await
-                .map_err(unsaved)?;
-            let binding = match workflow.admit(at, self.kind, &self.name)? {
-                Pass::Always => return Ok(self.execution(None)),
-                Pass::Bound(binding) if !binding.moves() => {
+            let run = held.catch_up(inner.books(workflow)).await;
+            let run = run.map_err(|error| self.unsaved(error))?;
+            let call = Made::call(self.made.as_deref(), self.kind, &self.name);
+            let binding = match workflow.judge(&run, &call) {
+                Ok(Pass::Always) => return Ok(self.execution(None)),
+                Ok(Pass::Bound(binding)) if !binding.moves() => {
                     return Ok(self.execution(binding.deadline()));
                 }
-                Pass::Bound(binding) => binding,
+                Ok(Pass::Bound(binding)) => binding,
+                Err(refused) => return Err(self.refused(refused)),
             };
-            let marked = held.mark(inner.books(workflow), binding).await;
-            match marked.map_err(unsaved)? {
+            let execution = self.execution(binding.deadline());
+            let until = inner.must_be_over(execution);
+            let made = self.made.as_ref();
+            let marked = held.mark(inner.books(workflow), binding, made, until).await;
+            match marked.map_err(|error| self.unsaved(error))? {
                 Marked::Yes(turn) => {
                     self.turn = Some(turn);
-                    return Ok(self.execution(binding.deadline()));
+                    return Ok(execution);
                 }
                 Marked::Stale(again) => held = again,
             }
         }
-        Err(Refusal::new(Code::InstanceBusy).into())
+        Err(self.busy())
+    }
+
+    /// Somebody else holds the instance.
+    pub(super) fn busy(&self) -> No {
+        let refusal = Refusal::new(Code::InstanceBusy);
+        if let Some(instance) = &self.instance {
+            let said = (Code::InstanceBusy.number(), refusal.message());
+            instance.refused(self.inner().clock.now(), self.kind, &self.name, said);
+        }
+        refusal.into()
+    }
+
+    fn refused(&self, refused: Refused<'_>) -> No {
+        match &self.instance {
+            Some(instance) => self.inner().refused(instance, refused),
+            None => refused.into(),
+        }
+    }
+
+    fn unsaved(&self, error: KeepError) -> No {
+        match error {
+            KeepError::RunningElsewhere => self.busy(),
+            error @ (KeepError::Store(_)
+            | KeepError::Foreign(_)
+            | KeepError::Format(_)
+            | KeepError::Unreadable(_)) => unsaved(&error),
+        }
     }
 
     pub(super) fn stop_waiting(&mut self) {
@@ -101,7 +139,7 @@ impl Running {
         if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
             && let Err(error) = turn.release(inner.books(workflow)).await
         {
-            unsaved(error);
+            unsaved(&error);
         }
     }
 
@@ -117,11 +155,16 @@ impl Running {
             return;
         };
         let books = inner.books(workflow);
-        match turn.commit(books, convert::outcome(outcome)).await {
+        let reply = self.reply.as_ref().filter(|_| turn.reads_result());
+        let result = reply.and_then(|reply| convert::result(self.kind, reply));
+        let outcome = convert::outcome(outcome);
+        match turn.commit(books, outcome, result.as_ref()).await {
             Ok(Some(moved)) => {
-                self.after = Some(moved.after);
+                let after = moved.after();
+                self.after = Some(after);
+                self.told = moved.instructions(workflow, &self.shared.caller.principal);
                 if inner.lists_change() {
-                    let kinds = || workflow.lists_differ(moved.before, moved.after);
+                    let kinds = || workflow.lists_differ(moved.before, after);
                     // Whoever took the call back may not listen to it any more.
                     let listens = !self.signals.has_heard_cancel();
                     for kind in kinds().filter(|_| listens) {
@@ -140,7 +183,7 @@ impl Running {
             Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
             Err(error) => {
                 self.reply = None;
-                self.no = Some(unsaved(error));
+                self.no = Some(self.unsaved(error));
             }
         }
     }
@@ -153,12 +196,9 @@ impl Running {
     }
 }
 
-fn unsaved(error: KeepError) -> No {
-    if matches!(error, KeepError::RunningElsewhere) {
-        return Refusal::new(Code::InstanceBusy).into();
-    }
+fn unsaved(error: &KeepError) -> No {
     tracing::error!(
-        error = &error as &dyn std::error::Error,
+        error = error as &dyn std::error::Error,
         "an instance could not be saved"
     );
     Refusal::new(Code::InternalError)

@@ -9,7 +9,8 @@ use crate::{
 };
 use rmcp::model::ResultType;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
+use std::mem;
 
 /// What a handler returns when it has done what it was asked. It is moved from hand to hand, so
 /// what is large is kept in a box.
@@ -26,6 +27,7 @@ pub(crate) enum Reply {
 }
 
 /// The result of a tool that is one text and nothing else, as most are.
+#[derive(Default)]
 pub(crate) struct Text {
     pub(crate) text: String,
     /// Whether it says that it is complete, which only stateless clients are told.
@@ -109,6 +111,30 @@ impl Reply {
             | Self::Resource(_)
             | Self::Prompt(_)
             | Self::Completion(_) => serde_json::to_writer(out, self),
+        }
+    }
+
+    /// Tells the model something besides, if the call succeeded and was one of a model.
+    pub(crate) fn tell(&mut self, texts: &[String]) {
+        if texts.is_empty() || self.is_error() {
+            return;
+        }
+        if let Self::Text(text) = self {
+            *self = mem::take(text).into_result().into();
+        }
+        match self {
+            Self::Tool(result) => {
+                let texts = texts.iter().map(|text| ContentBlock::text(text.as_str()));
+                result.content.extend(texts);
+            }
+            Self::Raw(object) => {
+                let content = object.entry("content").or_insert_with(|| json!([]));
+                if let Value::Array(content) = content {
+                    let text = |text| json!({"type": "text", "text": text});
+                    content.extend(texts.iter().map(text));
+                }
+            }
+            Self::Text(_) | Self::Resource(_) | Self::Prompt(_) | Self::Completion(_) => {}
         }
     }
 

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     auth::Authenticator,
+    driver::{self, Is},
     principal::Principal,
     rates::{RateKeeper, Rates},
     route::Route,
@@ -268,6 +269,10 @@ where
         (Way::NewSession, message) => {
             let made = web.sessions.create(&principal);
             let visit = made.map_err(|refusal| no_session(&refusal, &error_id(&message)))?;
+            if web.inner.workflow.is_some() {
+                let found = driver::find_instance(&web.inner, &visit.client.peer, Is::New);
+                Box::pin(found).await;
+            }
             Ok(converse(web, visit, in_flight, true, message).await)
         }
         (Way::Session, message) => {

@@ -7,6 +7,7 @@ use super::{
     sessions::Visit,
     stream::{BodyOptions, Stream},
 };
+use crate::driver::{self, Is};
 use http::{Request, StatusCode};
 use hyper::body::Body;
 use interlock_proto::{Code, Refusal, frame::ErrorId};
@@ -37,6 +38,10 @@ pub(crate) async fn stream<B>(web: Arc<Web>, request: Request<B>) -> Response {
         Ok(visit) => visit,
         Err(refusal) => return *reply::refused(&refusal),
     };
+    if web.inner.workflow.is_some() {
+        let found = driver::find_instance(&web.inner, &visit.client.peer, Is::New);
+        Box::pin(found).await;
+    }
     let address = format!("{MESSAGES}?sessionId={}", visit.client.id);
     let stream = Arc::clone(visit.client.feed.stream());
     let ends = Ends(Arc::clone(&web), Some(visit));

@@ -39,6 +39,7 @@ use tokio::{
 /// A router that serves the server, and what has to be closed in the end.
 pub(crate) fn router(inner: &Arc<Inner>, options: &HttpOptions) -> io::Result<(Router, Arc<Web>)> {
     check_path(options)?;
+    inner.may_serve(options.authenticator.is_some())?;
     let web = Web::new(inner, options)?;
     let mut router = Router::new().route(&options.path, any(at_endpoint));
     if options.legacy {

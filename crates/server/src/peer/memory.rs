@@ -80,7 +80,7 @@ impl Peer {
         let unreadable = || io::Error::from(io::ErrorKind::InvalidData);
         let version = Version::parse(&memory.version).ok_or_else(unreadable)?;
         let level = Level::parse(&memory.level).ok_or_else(unreadable)?;
-        let instance = inner.instance_of(memory.instance)?;
+        let instance = inner.instance_of(memory.instance, &principal)?;
         let peer = Self::with_instance(inner, principal, rules, route, instance);
         peer.level.store(level as u8, Ordering::Relaxed);
         let now = inner.clock.now();

@@ -400,7 +400,6 @@ async fn a_handler_learns_where_it_is_called() {
 /// A workflow whose guards nobody asks would be worse than none.
 #[test]
 fn what_would_not_be_obeyed_is_not_served() {
-    use std::time::Duration;
     let base =
         || Workflow::builder("w").state("a", |s| s.initial().tool("go", |t| t.success(end("b"))));
     let refused = |builder: Builder| {
@@ -414,33 +413,14 @@ fn what_would_not_be_obeyed_is_not_served() {
     let also =
         |define: fn(BindingBuilder) -> BindingBuilder| base().state("a", |s| s.tool("go", define));
     for (builder, what) in [
-        (also(|t| t.when("visits > 0")), "a guard (`when`)"),
-        (
-            also(|t| t.error(to("a").when("visits > 1")).error("a")),
-            "a guard (`when`)",
-        ),
-        (also(|t| t.error(to("a").set("x", "1"))), "memory (`set`)"),
         (
             also(|t| t.error(to("a").effect("mail"))),
             "an effect (`effects`)",
         ),
         (also(|t| t.approve("Go?")), "an approval (`approve`)"),
-        (also(|t| t.hold()), "a hold (`unknown: hold`)"),
-        (
-            base().state("a", |s| s.after(Duration::from_secs(1), "b")),
-            "a timer (`after`)",
-        ),
-        (
-            base().state("a", |s| s.max_visits(1)),
-            "a limit of visits (`max_visits`)",
-        ),
         (
             base().state("a", |s| s.sampling(1, |m| m.user("?"))),
             "a question to the client's model (`sampling`)",
-        ),
-        (
-            base().state("a", |s| s.instructions("Go on.")),
-            "a text on entry (`instructions`)",
         ),
         (
             base().settings(Settings {
@@ -448,13 +428,6 @@ fn what_would_not_be_obeyed_is_not_served() {
                 ..Settings::default()
             }),
             "the scope `handle`",
-        ),
-        (
-            base().settings(Settings {
-                scope: Scope::Principal,
-                ..Settings::default()
-            }),
-            "the scope `principal`",
         ),
     ] {
         let expected = format!("the server cannot be built: {what} cannot be served yet");

@@ -302,7 +302,12 @@ proptest! {
                     }
                 };
                 asks = step.asks;
+                let trace = serde_json::to_vec(&step.trace(&flow)).unwrap();
+                let trace = serde_json::from_slice(&trace).unwrap();
+                let mut again = instance.clone();
+                again.retrace(&flow, &trace, now).unwrap();
                 instance.apply(&flow, &step, now);
+                prop_assert_eq!(&again, &instance);
                 let kept = serde_json::to_vec(&instance.record(&flow)).unwrap();
                 let record = serde_json::from_slice(&kept).unwrap();
                 let restored = flow.restore(record);

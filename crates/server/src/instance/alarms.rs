@@ -1,0 +1,261 @@
+//! The one task of a server that looks after its instances: what is due, what was lost, what is
+//! not written down yet.
+
+use super::{Instance, KeepError};
+use crate::{clock, route::lock, server::Inner};
+use futures_util::{StreamExt, stream::FuturesUnordered};
+use interlock_proto::Time;
+use interlock_workflow::Busy;
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::{
+        Arc, Mutex, OnceLock, Weak,
+        atomic::{AtomicU64, Ordering},
+    },
+};
+use tokio::sync::Notify;
+
+/// How many instances are looked after at once: a store that is slow for one is slow for few.
+const AT_ONCE: usize = 64;
+
+/// How long an instance waits that could not be looked after, in milliseconds.
+const PATIENCE: u64 = 1_000;
+
+/// When which instance has to be looked after.
+#[derive(Debug, Default)]
+pub(crate) struct Alarms {
+    owner: OnceLock<Weak<Inner>>,
+    book: Mutex<Book>,
+    changed: Notify,
+    next: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    /// By time, then by the instance's number.
+    queue: BTreeMap<(u64, u64), Weak<Instance>>,
+    times: HashMap<u64, u64>,
+    /// Somebody looks after it.
+    attended: bool,
+}
+
+impl Book {
+    fn clear(&mut self, number: u64) {
+        if let Some(at) = self.times.remove(&number) {
+            self.queue.remove(&(at, number));
+        }
+    }
+
+    /// The instances whose time has come.
+    fn due(&mut self, now: Time, most: usize) -> Vec<Weak<Instance>> {
+        let mut due = Vec::new();
+        while due.len() < most
+            && let Some(first) = self.queue.first_entry()
+            && first.key().0 <= now.0
+        {
+            let ((_, number), instance) = first.remove_entry();
+            self.times.remove(&number);
+            due.push(instance);
+        }
+        due
+    }
+}
+
+impl Alarms {
+    /// Whose instances they are.
+    pub(crate) fn belong_to(&self, owner: Weak<Inner>) {
+        let _ = self.owner.set(owner);
+    }
+
+    /// A number for one more instance.
+    pub(super) fn number(&self) -> u64 {
+        self.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(super) fn clear(&self, number: u64) {
+        lock(&self.book).clear(number);
+    }
+
+    fn set(&self, instance: &Arc<Instance>, at: u64) {
+        let begin = {
+            let mut book = lock(&self.book);
+            let number = instance.number;
+            book.clear(number);
+            book.times.insert(number, at);
+            book.queue.insert((at, number), Arc::downgrade(instance));
+            !std::mem::replace(&mut book.attended, true)
+        };
+        self.changed.notify_one();
+        if begin {
+            self.attend();
+        }
+    }
+
+    /// Lets somebody look after it for as long as there is anything to look after.
+    fn attend(&self) {
+        let owner = self.owner.get().cloned().unwrap_or_default();
+        let inner = owner.upgrade();
+        let runtime = tokio::runtime::Handle::try_current();
+        match (inner, runtime) {
+            (Some(inner), Ok(runtime)) => {
+                let attendance = Attendance {
+                    alarms: Arc::clone(&inner.alarms),
+                    is_done: false,
+                };
+                runtime.spawn(attend(attendance, owner));
+            }
+            // The server is gone, or nobody runs anything.
+            (Some(_) | None, Ok(_) | Err(_)) => lock(&self.book).attended = false,
+        }
+    }
+
+    /// The server is gone, and so is whoever looks after its instances.
+    pub(crate) fn close(&self) {
+        self.changed.notify_one();
+    }
+}
+
+/// Somebody who looks after things, until it is done or dropped with its runtime.
+struct Attendance {
+    alarms: Arc<Alarms>,
+    is_done: bool,
+}
+
+impl Drop for Attendance {
+    fn drop(&mut self) {
+        if !self.is_done {
+            lock(&self.alarms.book).attended = false;
+        }
+    }
+}
+
+async fn attend(mut attendance: Attendance, owner: Weak<Inner>) {
+    let alarms = Arc::clone(&attendance.alarms);
+    let mut working = FuturesUnordered::new();
+    loop {
+        let Some(inner) = owner.upgrade() else {
+            return;
+        };
+        let clock = Arc::clone(&inner.clock);
+        let next = {
+            let mut book = lock(&alarms.book);
+            let most = AT_ONCE - working.len();
+            for instance in book.due(clock.now(), most) {
+                if let Some(instance) = instance.upgrade() {
+                    working.push(look_after(Arc::clone(&inner), instance));
+                }
+            }
+            let next = book.queue.keys().next().map(|(at, _)| Time(*at));
+            if next.is_none() && working.is_empty() {
+                // With the book in hand: whoever comes next finds nobody, and calls somebody.
+                book.attended = false;
+                attendance.is_done = true;
+                return;
+            }
+            next
+        };
+        // Whoever is waited for must not keep the server.
+        drop(inner);
+        let is_full = working.len() >= AT_ONCE;
+        tokio::select! {
+            Some(()) = working.next(), if !working.is_empty() => {}
+            () = alarms.changed.notified(), if !is_full => {}
+            () = clock::sleep_until(&*clock, next), if !is_full => {}
+        }
+    }
+}
+
+/// Does for an instance what is to be done.
+async fn look_after(inner: Arc<Inner>, instance: Arc<Instance>) {
+    {
+        let mut seen = lock(&instance.seen);
+        seen.armed = None;
+        if seen.ended {
+            return;
+        }
+    }
+    match instance.look_after(&inner).await {
+        // Whoever has the turn says so when it is free again.
+        Ok(Turned::Taken) => {}
+        Ok(Turned::Done) => instance.arm(),
+        Err(error) => {
+            if !matches!(error, KeepError::RunningElsewhere) {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "an instance could not be looked after");
+            }
+            instance.arm_at(inner.clock.now().0.saturating_add(PATIENCE));
+        }
+    }
+}
+
+enum Turned {
+    Done,
+    /// Somebody else has the turn.
+    Taken,
+}
+
+impl Instance {
+    async fn look_after(self: &Arc<Self>, inner: &Inner) -> Result<Turned, KeepError> {
+        let Some(workflow) = &inner.workflow else {
+            return Ok(Turned::Done);
+        };
+        let books = inner.books(workflow);
+        let (refused, moves) = {
+            let seen = lock(&self.seen);
+            let due = seen.wakes_at().is_some_and(|at| at <= books.now.0);
+            (!seen.refusals.is_empty(), due)
+        };
+        if refused {
+            self.write_refusals(&books).await?;
+        }
+        if moves {
+            let Some(held) = Arc::clone(self).turn(Busy::Refuse).await else {
+                return Ok(Turned::Taken);
+            };
+            held.catch_up(books).await?;
+        }
+        Ok(Turned::Done)
+    }
+
+    /// Lets somebody look after it when something is to be done.
+    pub(super) fn arm(self: &Arc<Self>) {
+        let at = {
+            let mut seen = lock(&self.seen);
+            let at = if seen.refusals.is_empty() {
+                seen.wakes_at()
+            } else {
+                Some(0)
+            };
+            if seen.armed == at {
+                return;
+            }
+            seen.armed = at;
+            at
+        };
+        match at {
+            Some(at) => self.alarms.set(self, at),
+            None => self.alarms.clear(self.number),
+        }
+    }
+
+    fn arm_at(self: &Arc<Self>, at: u64) {
+        lock(&self.seen).armed = Some(at);
+        self.alarms.set(self, at);
+    }
+}
+
+impl super::Seen {
+    /// When the instance moves by itself.
+    fn wakes_at(&self) -> Option<u64> {
+        if self.ended {
+            return None;
+        }
+        if self.lost.is_some() {
+            return Some(0);
+        }
+        if let Some(elsewhere) = &self.elsewhere {
+            return Some(elsewhere.until);
+        }
+        self.run.due().filter(|_| self.run.held().is_none())
+    }
+}

@@ -1,0 +1,281 @@
+//! How an instance is written and read, with its journal.
+
+use super::{
+    Instance,
+    stored::{self, Running},
+};
+use crate::{
+    journal::{Entry, What},
+    route::lock,
+};
+use interlock_proto::Time;
+use interlock_store::{self as store, Change, Seq, Store, StoreError, Value};
+use interlock_workflow::{Instance as Run, Workflow};
+use std::sync::Arc;
+
+/// What is needed to keep an instance.
+#[derive(Clone, Copy)]
+pub(crate) struct Books<'a> {
+    pub(crate) store: &'a dyn Store,
+    pub(crate) workflow: &'a Workflow,
+    pub(crate) now: Time,
+    /// How many journal entries are kept; all if not said.
+    pub(crate) journal_limit: Option<u64>,
+}
+
+/// Why an instance could not be kept.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum KeepError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the stored instance belongs to another definition of workflow `{0}`")]
+    Foreign(String),
+    #[error("the stored instance has format {0}, which is not known")]
+    Format(u32),
+    /// Whether it still runs or died, nobody here can tell.
+    #[error("another server runs a call of this instance")]
+    RunningElsewhere,
+    #[error("the stored instance cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+}
+
+impl KeepError {
+    /// Whether somebody else was faster, so that it helps to look again.
+    pub(super) const fn is_conflict(&self) -> bool {
+        matches!(self, Self::Store(StoreError::Conflict { .. }))
+    }
+}
+
+/// How an instance is to stand, and what the journal says about it.
+pub(super) struct Writing {
+    pub(super) run: Arc<Run>,
+    pub(super) calls: u64,
+    pub(super) running: Option<Running>,
+    pub(super) what: Option<Entry>,
+}
+
+impl Instance {
+    /// One commit of how the instance stands and of everything that its journal has to say.
+    pub(super) async fn write(&self, books: &Books<'_>, writing: Writing) -> Result<(), KeepError> {
+        let _pen = self.pen.lock().await;
+        let Writing {
+            run,
+            calls,
+            running,
+            what,
+        } = writing;
+        let (version, before, told) = self.to_tell(books);
+        let entries: Vec<_> = told.entries().chain(&what).map(|e| self.entry(e)).collect();
+        let count = before + entries.len() as u64;
+        let bytes = stored::written(books, &run, (calls, count, running.as_ref()));
+        let value = Value::new(bytes);
+        let change = match version {
+            Some(version) => Change::update(self.key.clone(), version, value),
+            None => Change::create(self.key.clone(), value),
+        };
+        let committed = books
+            .store
+            .commit(&[change], &entries, time(books.now))
+            .await;
+        let versions = match committed {
+            Ok(versions) => versions,
+            Err(error) => {
+                self.not_told(told);
+                return Err(error.into());
+            }
+        };
+        {
+            let mut seen = lock(&self.seen);
+            seen.run = run;
+            seen.version = versions.first().copied();
+            seen.calls = calls;
+            seen.entries = count;
+            seen.began = None;
+            seen.lost = None;
+            seen.elsewhere = None;
+        }
+        self.prune(books, before, count).await
+    }
+
+    /// Writes down the refusals that nobody has written down yet.
+    pub(super) async fn write_refusals(&self, books: &Books<'_>) -> Result<(), KeepError> {
+        let _pen = self.pen.lock().await;
+        let (_, before, mut told) = self.to_tell(books);
+        if told.refusals.is_empty() {
+            self.not_told(told);
+            return Ok(());
+        }
+        let began = told.began.clone();
+        let entries: Vec<_> = told.entries().map(|entry| self.entry(entry)).collect();
+        let committed = books.store.commit(&[], &entries, time(books.now)).await;
+        if let Err(error) = committed {
+            // Entries alone could be written twice, and a refusal is not worth that.
+            told.refusals.clear();
+            self.not_told(told);
+            return Err(error.into());
+        }
+        let count = before + entries.len() as u64;
+        {
+            let mut seen = lock(&self.seen);
+            seen.entries = count;
+            if began.is_some() {
+                seen.began = None;
+            }
+        }
+        self.prune(books, before, count).await
+    }
+
+    fn entry(&self, entry: &Entry) -> store::Entry {
+        let bytes = serde_json::to_vec(entry).expect("it holds only JSON");
+        store::Entry::new(self.key.clone(), bytes)
+    }
+
+    /// What the journal does not say yet, and on which version it is said.
+    fn to_tell(&self, books: &Books<'_>) -> (Option<store::Version>, u64, Untold) {
+        let mut seen = lock(&self.seen);
+        let started = || What::Started {
+            workflow: books.workflow.name().to_owned(),
+            fingerprint: books.workflow.fingerprint().0,
+        };
+        let untold = Untold {
+            began: seen.began.map(|at| Entry::new(at, None, started())),
+            refusals: std::mem::take(&mut seen.refusals),
+            unwritten: std::mem::take(&mut seen.unwritten),
+        };
+        let untold = untold.with_count(books.now);
+        (seen.version, seen.entries, untold)
+    }
+
+    /// It could not be said, and has to be said later.
+    fn not_told(&self, untold: Untold) {
+        let mut seen = lock(&self.seen);
+        let Untold {
+            mut refusals,
+            unwritten,
+            ..
+        } = untold;
+        if unwritten > 0 {
+            refusals.pop();
+            seen.unwritten += unwritten;
+        }
+        refusals.append(&mut seen.refusals);
+        seen.refusals = refusals;
+    }
+
+    /// Looks where an instance stands that others may have moved before, and lets it catch up with
+    /// the time that has passed.
+    pub(crate) async fn find(self: &Arc<Self>, books: Books<'_>) -> Result<(), KeepError> {
+        let known = lock(&self.seen).version.is_some();
+        if !known {
+            self.reload(&books).await?;
+        }
+        let is_due = {
+            let seen = lock(&self.seen);
+            let due = seen.run.due();
+            // What is due must be known to whoever comes after us.
+            due.is_some_and(|due| due <= books.now.0 || seen.version.is_none())
+        };
+        if is_due
+            && let Some(held) = Arc::clone(self)
+                .turn(interlock_workflow::Busy::Refuse)
+                .await
+        {
+            held.catch_up(books).await?;
+            held.begin(books).await?;
+        }
+        self.arm();
+        Ok(())
+    }
+
+    /// Somebody else has written: look what.
+    pub(super) async fn reload(&self, books: &Books<'_>) -> Result<(), KeepError> {
+        let record = books.store.load(&self.key, time(books.now)).await?;
+        let Some(record) = record else {
+            let mut seen = lock(&self.seen);
+            seen.version = None;
+            seen.elsewhere = None;
+            return Ok(());
+        };
+        let found = stored::read(books, &record)?;
+        let mut seen = lock(&self.seen);
+        seen.run = Arc::new(found.run);
+        seen.version = Some(record.version);
+        seen.calls = found.calls;
+        seen.entries = seen.entries.max(found.entries);
+        seen.began = None;
+        seen.lost = None;
+        seen.elsewhere = found.running;
+        Ok(())
+    }
+
+    /// Forgets the instance with its session. Its journal stays where journals are kept whole.
+    pub(crate) async fn end(self: &Arc<Self>, books: Books<'_>) -> Result<(), KeepError> {
+        let held = Arc::clone(self).turn(interlock_workflow::Busy::Wait).await;
+        if let Some(held) = &held
+            && lock(&self.seen).lost.is_some()
+        {
+            held.catch_up(books).await?;
+        }
+        let _pen = self.pen.lock().await;
+        let (version, _, untold) = self.to_tell(&books);
+        lock(&self.seen).ended = true;
+        let is_kept = books.journal_limit.is_none();
+        let ended = Entry::new(books.now.0, None, What::Ended);
+        let entries: Vec<_> = match version {
+            Some(_) if is_kept => {
+                let entries = untold.entries().chain([&ended]);
+                entries.map(|entry| self.entry(entry)).collect()
+            }
+            Some(_) | None => Vec::new(),
+        };
+        if let Some(version) = version {
+            let delete = [Change::delete(self.key.clone(), version)];
+            let now = time(books.now);
+            books.store.commit(&delete, &entries, now).await?;
+        }
+        if !is_kept {
+            books.store.prune(&self.key, Seq(u64::MAX)).await?;
+        }
+        Ok(())
+    }
+
+    /// Now and then drops the oldest journal entries.
+    async fn prune(&self, books: &Books<'_>, before: u64, count: u64) -> Result<(), KeepError> {
+        const NOW_AND_THEN: u64 = 256;
+        let is_time = before / NOW_AND_THEN != count / NOW_AND_THEN;
+        match books.journal_limit {
+            Some(limit) if is_time && count > limit => {
+                books.store.prune(&self.key, Seq(count - limit)).await?;
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+}
+
+/// What the journal does not say yet.
+struct Untold {
+    began: Option<Entry>,
+    refusals: Vec<Entry>,
+    /// The last of the refusals says so.
+    unwritten: u64,
+}
+
+impl Untold {
+    fn with_count(mut self, now: Time) -> Self {
+        if self.unwritten > 0 {
+            let refusals = self.unwritten;
+            let what = What::Unwritten { refusals };
+            self.refusals.push(Entry::new(now.0, None, what));
+        }
+        self
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.began.iter().chain(&self.refusals)
+    }
+}
+
+pub(super) const fn time(now: Time) -> store::Time {
+    store::Time(now.0)
+}

@@ -1,0 +1,239 @@
+//! The record of an instance, as it is stored.
+
+use super::{KeepError, keeping::Books};
+use interlock_store::Record as Kept;
+use interlock_workflow::{Call, Instance as Run, Kind, Position, Record};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::sync::Arc;
+
+/// The format in which records are written now.
+const FORMAT: u32 = 2;
+
+/// With what a call was made, for those who ask about it later.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Made {
+    pub(crate) args: Value,
+    /// Who calls; null if nobody knows.
+    pub(crate) principal: Value,
+}
+
+impl Made {
+    /// The call as the gate judges it.
+    pub(crate) fn call<'a>(made: Option<&'a Self>, kind: Kind, name: &'a str) -> Call<'a> {
+        let Self { args, principal } = made.unwrap_or(&NOTHING);
+        Call {
+            kind,
+            name,
+            args,
+            principal,
+        }
+    }
+}
+
+/// A call of which nobody wants to know more.
+pub(super) static NOTHING: Made = Made {
+    args: Value::Null,
+    principal: Value::Null,
+};
+
+/// A call that has its turn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Running {
+    pub(super) call: u64,
+    pub(super) kind: Kind,
+    pub(super) name: String,
+    /// When it must be over, in milliseconds since the epoch: what stands here after that belongs
+    /// to a process that has died.
+    #[serde(default)]
+    pub(super) until: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
+    pub(super) made: Option<Arc<Made>>,
+}
+
+mod shared {
+    use super::{Arc, Deserialize, Made, Serialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        made: &Option<Arc<Made>>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        made.as_deref().serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<Arc<Made>>, D::Error> {
+        Ok(Option::<Made>::deserialize(deserializer)?.map(Arc::new))
+    }
+}
+
+impl Running {
+    pub(super) fn made(&self) -> &Made {
+        self.made.as_deref().unwrap_or(&NOTHING)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    format: u32,
+    workflow: String,
+    fingerprint: u64,
+    calls: u64,
+    /// How many journal entries there are.
+    entries: u64,
+    run: Record,
+    running: Option<Running>,
+}
+
+/// What instances could remember before they could remember anything.
+#[derive(Deserialize)]
+struct StoredAtFirst {
+    workflow: String,
+    fingerprint: u64,
+    state: String,
+    finished: bool,
+    calls: u64,
+    running: Option<Running>,
+}
+
+/// What is to be read before anything else.
+#[derive(Deserialize)]
+struct Format {
+    format: u32,
+}
+
+/// What a record says.
+pub(super) struct Found {
+    pub(super) run: Run,
+    pub(super) calls: u64,
+    pub(super) entries: u64,
+    pub(super) running: Option<Running>,
+}
+
+pub(super) fn written(
+    books: &Books<'_>,
+    run: &Run,
+    found: (u64, u64, Option<&Running>),
+) -> Vec<u8> {
+    let (calls, entries, running) = found;
+    let stored = Stored {
+        format: FORMAT,
+        workflow: books.workflow.name().to_owned(),
+        fingerprint: books.workflow.fingerprint().0,
+        calls,
+        entries,
+        run: run.record(books.workflow),
+        running: running.cloned(),
+    };
+    serde_json::to_vec(&stored).expect("it holds only JSON")
+}
+
+/// Reads a record of this format or the one before.
+pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError> {
+    let bytes = &record.value.bytes;
+    let Format { format } = serde_json::from_slice(bytes).map_err(KeepError::Unreadable)?;
+    let known = books.workflow.fingerprint().0;
+    match format {
+        1 => {
+            let stored: StoredAtFirst =
+                serde_json::from_slice(bytes).map_err(KeepError::Unreadable)?;
+            let state = books.workflow.state_id(&stored.state);
+            let state = state.filter(|_| stored.fingerprint == known);
+            let position = Position {
+                state: state.ok_or(KeepError::Foreign(stored.workflow))?,
+                finished: stored.finished,
+            };
+            Ok(Found {
+                run: position.into(),
+                calls: stored.calls,
+                entries: stored.calls,
+                running: stored.running,
+            })
+        }
+        FORMAT => {
+            let stored: Stored = serde_json::from_slice(bytes).map_err(KeepError::Unreadable)?;
+            if stored.fingerprint != known {
+                return Err(KeepError::Foreign(stored.workflow));
+            }
+            let foreign = |_| KeepError::Foreign(stored.workflow);
+            Ok(Found {
+                run: books.workflow.restore(stored.run).map_err(foreign)?,
+                calls: stored.calls,
+                entries: stored.entries,
+                running: stored.running,
+            })
+        }
+        other => Err(KeepError::Format(other)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interlock_proto::Time;
+    use interlock_store::{MemoryStore, Value as Bytes, Version};
+    use interlock_workflow::{Workflow, end};
+
+    fn flow(name: &str) -> Workflow {
+        Workflow::builder(name)
+            .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+            .state("b", |s| s.tool("go", |t| t.success(end("a"))))
+            .build()
+            .unwrap()
+    }
+
+    fn reads(workflow: &Workflow, bytes: Vec<u8>) -> Result<Found, KeepError> {
+        let store = MemoryStore::default();
+        let books = Books {
+            store: &store,
+            workflow,
+            now: Time(0),
+            journal_limit: None,
+        };
+        let record = Kept {
+            version: Version(1),
+            value: Bytes::new(bytes),
+        };
+        read(&books, &record)
+    }
+
+    #[test]
+    fn a_record_of_the_first_format_is_read() {
+        let flow = flow("w");
+        let old = serde_json::json!({
+            "format": 1, "workflow": "w", "fingerprint": flow.fingerprint().0,
+            "state": "b", "finished": false, "calls": 7, "running": null,
+        });
+        let found = reads(&flow, old.to_string().into()).unwrap();
+        assert_eq!(flow.state_name(found.run.position().state), "b");
+        assert_eq!((found.calls, found.entries), (7, 7));
+    }
+
+    #[test]
+    fn a_record_of_a_format_to_come_is_refused_by_its_number() {
+        let refused = reads(&flow("w"), br#"{"format": 9}"#.to_vec());
+        let refused = refused.err().unwrap().to_string();
+        assert_eq!(
+            refused,
+            "the stored instance has format 9, which is not known"
+        );
+    }
+
+    #[test]
+    fn a_record_of_another_definition_is_refused() {
+        let (one, other) = (flow("one"), flow("other"));
+        let store = MemoryStore::default();
+        let books = Books {
+            store: &store,
+            workflow: &one,
+            now: Time(0),
+            journal_limit: None,
+        };
+        let bytes = written(&books, &one.start(0), (0, 0, None));
+        assert!(reads(&one, bytes.clone()).is_ok());
+        let refused = reads(&other, bytes).err().unwrap();
+        assert!(matches!(refused, KeepError::Foreign(name) if name == "one"));
+    }
+}

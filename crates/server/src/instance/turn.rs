@@ -1,0 +1,359 @@
+//! Turns: whoever has one may move the instance.
+//!
+//! Everything that moves an instance does so by [`Held::take`]: the end of a call, the passing of
+//! time, and whatever an operator decides.
+
+use super::{
+    Books, Instance, KeepError,
+    keeping::Writing,
+    stored::{Made, Running},
+};
+use crate::{
+    journal::{Entry, What},
+    principal::Principal,
+    route::lock,
+};
+use interlock_proto::Time;
+use interlock_workflow::{
+    Binding, End, Facts, Instance as Run, Outcome, Pass, Position, StateId, Step, Trace, Workflow,
+};
+use serde_json::{Map, Value};
+use std::sync::Arc;
+use tokio::sync::OwnedMutexGuard;
+
+/// How many steps an instance takes at once to catch up with time. If there are more, others get
+/// a chance in between.
+const MOST_STEPS: usize = 64;
+
+/// Somebody's turn, before anything is written about it: the moment to judge the call again.
+#[derive(Debug)]
+pub(crate) struct Held {
+    instance: Arc<Instance>,
+    guard: Option<OwnedMutexGuard<()>>,
+}
+
+/// What came of an attempt to write a turn down.
+pub(crate) enum Marked {
+    /// The turn is written down.
+    Yes(Turn),
+    /// Somebody else had written; what they wrote has been read, so judge again.
+    Stale(Held),
+}
+
+/// What a step did.
+#[derive(Clone, Debug)]
+pub(crate) struct Moved {
+    pub(crate) before: Position,
+    /// The instance after it.
+    pub(crate) run: Arc<Run>,
+    /// The states that it came to: where the edge leads, and where it began again after an end.
+    entered: [Option<StateId>; 2],
+    /// What it remembered when it ended, if it has begun again and anybody wants to know.
+    memory: Option<Map<String, Value>>,
+}
+
+impl Moved {
+    /// What the states that it came to tell the model.
+    pub(crate) fn instructions(&self, workflow: &Workflow, principal: &Principal) -> Vec<String> {
+        let entered = self.entered.iter().flatten();
+        let texts =
+            entered.filter_map(|state| Some((*state, workflow.state(*state).instructions()?)));
+        let mut told = Vec::new();
+        for (state, text) in texts {
+            let is_left = state != self.after().state;
+            let memory = self.memory.as_ref().filter(|_| is_left);
+            told.push(text.fill(&Facts {
+                args: &Value::Null,
+                result: None,
+                ctx: memory.unwrap_or_else(|| self.run.memory()),
+                principal: &principal.facts(),
+                state: workflow.state_name(state),
+                visits: self.run.visits(state).max(1),
+            }));
+        }
+        told
+    }
+
+    pub(crate) fn after(&self) -> Position {
+        self.run.position()
+    }
+}
+
+impl Held {
+    pub(super) const fn new(instance: Arc<Instance>, guard: OwnedMutexGuard<()>) -> Self {
+        let guard = Some(guard);
+        Self { instance, guard }
+    }
+
+    /// The instance as it is, now that nobody else here can move it.
+    ///
+    /// What should have happened before happens first: if a call was dropped while it ran, nobody
+    /// knows what it did, and if the time in a state is up, that state is left.
+    pub(crate) async fn catch_up(&self, books: Books<'_>) -> Result<Arc<Run>, KeepError> {
+        for _ in 0..MOST_STEPS {
+            let (lost, elsewhere, run) = {
+                let seen = lock(&self.instance.seen);
+                (seen.lost.clone(), seen.elsewhere.clone(), seen.run.clone())
+            };
+            let taken = if let Some(elsewhere) = elsewhere {
+                if books.now.0 < elsewhere.until {
+                    self.instance.reload(&books).await?;
+                    if lock(&self.instance.seen).elsewhere.is_some() {
+                        return Err(KeepError::RunningElsewhere);
+                    }
+                    continue;
+                }
+                self.lose(&books, &run, &elsewhere).await
+            } else if let Some(lost) = lost {
+                self.lose(&books, &run, &lost).await
+            } else if let Some(step) = books.workflow.expire(&run, books.now.0) {
+                let timer = |trace| What::Timer { trace };
+                self.take(&books, &run, &step, None, timer).await.map(Some)
+            } else {
+                return Ok(run);
+            };
+            match taken {
+                Ok(Some(moved)) => self.instance.tell_all(books.workflow, &moved),
+                Ok(None) => {}
+                Err(error) if error.is_conflict() => self.instance.reload(&books).await?,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.instance.run())
+    }
+
+    /// Nobody knows what a call did, and that is what is written down.
+    async fn lose(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        lost: &Running,
+    ) -> Result<Option<Moved>, KeepError> {
+        match books.workflow.admit(run.position(), lost.kind, &lost.name) {
+            Ok(Pass::Bound(binding)) => {
+                let moved = self.end(books, run, lost, binding, Outcome::Unknown, None);
+                moved.await.map(Some)
+            }
+            // It could not have moved anything.
+            Ok(Pass::Always) | Err(_) => {
+                let writing = Writing {
+                    run: Arc::clone(run),
+                    calls: lost.call,
+                    running: None,
+                    what: None,
+                };
+                self.instance.write(books, writing).await?;
+                Ok(None)
+            }
+        }
+    }
+
+    /// Writes down an instance of which nothing is written yet.
+    pub(super) async fn begin(&self, books: Books<'_>) -> Result<(), KeepError> {
+        let (run, calls, is_written) = {
+            let seen = lock(&self.instance.seen);
+            (seen.run.clone(), seen.calls, seen.version.is_some())
+        };
+        if is_written {
+            return Ok(());
+        }
+        let writing = Writing {
+            run,
+            calls,
+            running: None,
+            what: None,
+        };
+        match self.instance.write(&books, writing).await {
+            Err(error) if error.is_conflict() => self.instance.reload(&books).await,
+            done @ (Ok(()) | Err(_)) => done,
+        }
+    }
+
+    /// Writes "running call N", which must be over by then.
+    pub(crate) async fn mark(
+        self,
+        books: Books<'_>,
+        binding: &Binding,
+        made: Option<&Arc<Made>>,
+        until: Time,
+    ) -> Result<Marked, KeepError> {
+        let (run, calls) = {
+            let seen = lock(&self.instance.seen);
+            (seen.run.clone(), seen.calls)
+        };
+        let running = Running {
+            call: calls + 1,
+            kind: binding.artifact().kind,
+            name: binding.artifact().name.clone(),
+            until: until.0,
+            made: made.cloned(),
+        };
+        let writing = Writing {
+            run,
+            calls: running.call,
+            running: Some(running.clone()),
+            what: None,
+        };
+        match self.instance.write(&books, writing).await {
+            Ok(()) => Ok(Marked::Yes(Turn {
+                held: self,
+                reads_result: binding.reads_result(),
+                running: Some(running),
+            })),
+            Err(error) if error.is_conflict() => {
+                self.instance.reload(&books).await?;
+                Ok(Marked::Stale(self))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes a step of the instance as it is: the new state and its journal entry, in one commit.
+    pub(crate) async fn take(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        step: &Step<'_>,
+        call: Option<u64>,
+        what: impl FnOnce(Trace) -> What + Send,
+    ) -> Result<Moved, KeepError> {
+        let mut after = Run::clone(run);
+        after.apply(books.workflow, step, books.now.0);
+        let after = Arc::new(after);
+        let calls = call.unwrap_or_else(|| lock(&self.instance.seen).calls);
+        let what = what(step.trace(books.workflow));
+        let writing = Writing {
+            run: Arc::clone(&after),
+            calls,
+            running: None,
+            what: Some(Entry::new(books.now.0, call, what)),
+        };
+        self.instance.write(books, writing).await?;
+        let leaves = step.enters || step.terminal;
+        let anew = step.enters && step.after.state != step.to;
+        let is_told = anew && books.workflow.state(step.to).instructions().is_some();
+        Ok(Moved {
+            before: run.position(),
+            run: after,
+            entered: [leaves.then_some(step.to), anew.then_some(step.after.state)],
+            memory: is_told.then(|| remembered(run, step)),
+        })
+    }
+
+    async fn end(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        running: &Running,
+        binding: &Binding,
+        outcome: Outcome,
+        result: Option<&Value>,
+    ) -> Result<Moved, KeepError> {
+        let Made { args, principal } = running.made();
+        let end = End {
+            outcome,
+            result,
+            args,
+            principal,
+        };
+        let step = books.workflow.step(run, binding, &end);
+        let (kind, name) = (running.kind, running.name.clone());
+        let what = |trace: Trace| match trace.held {
+            Some(_) => What::Held { kind, name, trace },
+            None => What::Step {
+                kind,
+                name,
+                outcome,
+                trace,
+            },
+        };
+        self.take(books, run, &step, Some(running.call), what).await
+    }
+}
+
+/// What an instance remembers before it begins again.
+fn remembered(run: &Run, step: &Step<'_>) -> Map<String, Value> {
+    let mut memory = run.memory().clone();
+    for (key, value) in &step.set {
+        match value {
+            Some(value) => memory.insert((*key).to_owned(), value.clone()),
+            None => memory.shift_remove(*key),
+        };
+    }
+    memory
+}
+
+impl Drop for Held {
+    /// Whoever looked after what is due may have found the instance taken, and is told that it is
+    /// free again: in this order, or nobody would hear of it.
+    fn drop(&mut self) {
+        self.guard = None;
+        self.instance.arm();
+    }
+}
+
+/// Somebody's turn. Whoever holds it may move the instance, once.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    held: Held,
+    reads_result: bool,
+    /// Taken by the commit.
+    running: Option<Running>,
+}
+
+impl Turn {
+    /// Whether the step depends on what the call came to.
+    pub(crate) const fn reads_result(&self) -> bool {
+        self.reads_result
+    }
+
+    /// Takes the step for this end of the call. `None` if the binding is not where it was, which
+    /// holding the turn rules out.
+    pub(crate) async fn commit(
+        mut self,
+        books: Books<'_>,
+        outcome: Outcome,
+        result: Option<&Value>,
+    ) -> Result<Option<Moved>, KeepError> {
+        let Some(running) = self.running.take() else {
+            return Ok(None);
+        };
+        let run = self.held.instance.run();
+        let binding = books
+            .workflow
+            .admit(run.position(), running.kind, &running.name);
+        match binding {
+            Ok(Pass::Bound(binding)) => {
+                let end = self
+                    .held
+                    .end(&books, &run, &running, binding, outcome, result);
+                end.await.map(Some)
+            }
+            Ok(Pass::Always) | Err(_) => Ok(None),
+        }
+    }
+
+    /// Gives the turn back: the call never began.
+    pub(crate) async fn release(mut self, books: Books<'_>) -> Result<(), KeepError> {
+        let Some(running) = self.running.take() else {
+            return Ok(());
+        };
+        let instance = &self.held.instance;
+        let writing = Writing {
+            run: instance.run(),
+            calls: running.call,
+            running: None,
+            what: None,
+        };
+        instance.write(&books, writing).await
+    }
+}
+
+impl Drop for Turn {
+    /// A turn that ends without a commit was torn down, and what the call did is not known.
+    fn drop(&mut self) {
+        if let Some(running) = self.running.take() {
+            lock(&self.held.instance.seen).lost = Some(running);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! What an instance goes through, as its journal tells it.
+//!
+//! Entries are written in the same commit as the change they tell of, so a journal that is kept
+//! whole gives the present state: [`replay`] takes every step again.
+
+use interlock_workflow::{Instance, Kind, Outcome, Trace, UnknownState, Workflow};
+use serde::{Deserialize, Serialize};
+
+/// The format in which entries are written now.
+pub const FORMAT: u32 = 2;
+
+/// One thing that happened to an instance.
+///
+/// ```
+/// use interlock::journal::Entry;
+///
+/// let written = r#"{"format":2,"at":7,"call":1,"what":"step","kind":"tool","name":"pay",
+///     "outcome":"success","from":"due","to":"paid","terminal":true,"after":"new","enters":true}"#;
+/// let entry: Entry = serde_json::from_str(written)?;
+/// assert_eq!(entry.at, 7);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct Entry {
+    /// The format of the entry.
+    pub format: u32,
+    /// When it happened, in milliseconds since the epoch.
+    pub at: u64,
+    /// The call it belongs to, counted from the beginning of the instance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<u64>,
+    /// What happened.
+    #[serde(flatten)]
+    pub what: What,
+}
+
+/// What happened to an instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "what", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum What {
+    /// It began.
+    Started {
+        /// The workflow it runs through.
+        workflow: String,
+        /// The number of that workflow's definition.
+        fingerprint: u64,
+    },
+    /// A call was refused, and nothing changed.
+    Refused {
+        /// What kind of thing was called.
+        kind: Kind,
+        /// What it is called, cut if it is long.
+        name: String,
+        /// The number of the refusal.
+        code: u16,
+        /// The refusal in words.
+        why: String,
+    },
+    /// So many calls were refused at once that these were not written down.
+    Unwritten {
+        /// How many.
+        refusals: u64,
+    },
+    /// A call ended.
+    Step {
+        /// What kind of thing was called.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// How it ended.
+        outcome: Outcome,
+        /// What that did.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// A call ended of which nobody knows what it did, and an operator must decide.
+    Held {
+        /// What kind of thing was called.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// What that did.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// Its time in a state was up.
+    Timer {
+        /// What that did.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// An operator has found out how a call ended.
+    Settled {
+        /// How.
+        outcome: Outcome,
+        /// What that did.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// An operator put it into another state.
+    Moved {
+        /// From where to where.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// An operator let it begin anew, with nothing in its memory.
+    Reset,
+    /// An operator ended it.
+    Aborted {
+        /// Where that left it.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// Its session ended, and it was forgotten.
+    Ended,
+}
+
+/// Why a journal does not tell where an instance stands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// It does not begin with the beginning: the rest was pruned.
+    #[error("the journal does not begin with the beginning of the instance")]
+    NoBeginning,
+    /// It is of a format that this version does not know.
+    #[error("an entry has format {0}, which is not known")]
+    Format(u32),
+    /// It belongs to another definition.
+    #[error(transparent)]
+    Foreign(#[from] UnknownState),
+}
+
+impl Entry {
+    pub(crate) const fn new(at: u64, call: Option<u64>, what: What) -> Self {
+        Self {
+            format: FORMAT,
+            at,
+            call,
+            what,
+        }
+    }
+}
+
+/// Where the instance stands of which these are all the entries, in order: every step is taken
+/// again, and nothing is judged again.
+///
+/// # Errors
+///
+/// If the beginning is missing, or the entries belong to another workflow.
+///
+/// ```
+/// use interlock::{Workflow, journal::{Entry, replay}, workflow::end};
+///
+/// let flow = Workflow::builder("hello")
+///     .state("new", |s| s.initial().tool("greet", |t| t.success("met")))
+///     .state("met", |s| s.tool("leave", |t| t.success(end("new"))))
+///     .build()?;
+/// let entries: Vec<Entry> = serde_json::from_str(r#"[
+///     {"format":2,"at":7,"what":"started","workflow":"hello","fingerprint":0},
+///     {"format":2,"at":8,"call":1,"what":"step","kind":"tool","name":"greet",
+///      "outcome":"success","from":"new","to":"met","enters":true}
+/// ]"#)?;
+/// let instance = replay(&flow, &entries)?;
+/// assert_eq!(flow.state_name(instance.position().state), "met");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub fn replay<'a>(
+    workflow: &Workflow,
+    entries: impl IntoIterator<Item = &'a Entry>,
+) -> Result<Instance, ReplayError> {
+    let mut found = None;
+    for entry in entries {
+        if entry.format != FORMAT {
+            return Err(ReplayError::Format(entry.format));
+        }
+        match &entry.what {
+            What::Started { .. } | What::Reset => found = Some(workflow.start(entry.at)),
+            What::Step { trace, .. }
+            | What::Held { trace, .. }
+            | What::Timer { trace }
+            | What::Settled { trace, .. }
+            | What::Moved { trace }
+            | What::Aborted { trace } => {
+                let instance = found.as_mut().ok_or(ReplayError::NoBeginning)?;
+                instance.retrace(workflow, trace, entry.at)?;
+            }
+            What::Refused { .. } | What::Unwritten { .. } | What::Ended => {}
+        }
+    }
+    found.ok_or(ReplayError::NoBeginning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interlock_workflow::end;
+
+    fn flow() -> Workflow {
+        Workflow::builder("w")
+            .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+            .state("b", |s| s.tool("go", |t| t.success(end("a"))))
+            .build()
+            .unwrap()
+    }
+
+    fn entry(at: u64, what: What) -> Entry {
+        Entry::new(at, None, what)
+    }
+
+    fn started() -> What {
+        What::Started {
+            workflow: "w".to_owned(),
+            fingerprint: 0,
+        }
+    }
+
+    #[test]
+    fn what_operators_do_is_replayed() {
+        let flow = flow();
+        let moved = What::Moved {
+            trace: Trace::put("a", "b"),
+        };
+        let mut entries = vec![entry(1, started()), entry(5, moved)];
+        let state = |entries: &[Entry]| {
+            let instance = replay(&flow, entries).unwrap();
+            let position = instance.position();
+            (flow.state_name(position.state).to_owned(), instance)
+        };
+        let (name, instance) = state(&entries);
+        assert_eq!(name, "b");
+        assert_eq!(instance.visits(flow.state_id("b").unwrap()), 1);
+        entries.push(entry(9, What::Reset));
+        assert_eq!(state(&entries).1, flow.start(9));
+    }
+
+    #[test]
+    fn a_journal_that_was_cut_or_is_of_something_else_tells_nothing() {
+        let flow = flow();
+        let step = |to| What::Timer {
+            trace: Trace::put("a", to),
+        };
+        let cut = [entry(1, step("b"))];
+        assert_eq!(replay(&flow, &cut), Err(ReplayError::NoBeginning));
+        assert_eq!(replay(&flow, &[]), Err(ReplayError::NoBeginning));
+        let other = [entry(1, started()), entry(2, step("elsewhere"))];
+        let foreign = ReplayError::Foreign(UnknownState("elsewhere".to_owned()));
+        assert_eq!(replay(&flow, &other), Err(foreign));
+        let mut newer = entry(1, started());
+        newer.format = 99;
+        assert_eq!(replay(&flow, &[newer]), Err(ReplayError::Format(99)));
+    }
+
+    #[test]
+    fn entries_survive_being_written() {
+        let trace = Trace::put("a", "b");
+        for what in [
+            started(),
+            What::Refused {
+                kind: Kind::Tool,
+                name: "x".to_owned(),
+                code: 1081,
+                why: "no".to_owned(),
+            },
+            What::Unwritten { refusals: 3 },
+            What::Step {
+                kind: Kind::Prompt,
+                name: "p".to_owned(),
+                outcome: Outcome::Unknown,
+                trace: trace.clone(),
+            },
+            What::Timer { trace },
+            What::Reset,
+            What::Ended,
+        ] {
+            let entry = Entry::new(3, Some(4), what);
+            let written = serde_json::to_vec(&entry).unwrap();
+            assert_eq!(serde_json::from_slice::<Entry>(&written).unwrap(), entry);
+        }
+    }
+}
