@@ -335,10 +335,12 @@ impl Host {
         Error = Infallible,
         Future: Send + 'static,
     > + use<> {
-        let host = Arc::clone(self);
+        // Requests count what their connection shares, and not what all connections do: that would
+        // go to and fro between processors.
+        let shared = Arc::new(Arc::clone(self));
         service_fn(move |request: Request<Incoming>| {
             let running = Pulse::begin(&pulse, request.version());
-            let host = Arc::clone(&host);
+            let host = Arc::clone(&shared);
             let (mut parts, body) = request.into_parts();
             async move {
                 let endpoint = host.site.endpoint(&parts);
