@@ -26,7 +26,10 @@ use interlock_proto::{
 use interlock_store::{StoreError, Version};
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -41,6 +44,8 @@ pub(crate) struct Sessions {
     idle_stream: Duration,
     /// Every request looks here, and hardly any changes it.
     open: RwLock<Open>,
+    /// The server ends, and takes nobody in. Changed only by who may change what is open.
+    closing: AtomicBool,
 }
 
 #[derive(Debug, Default)]
@@ -52,8 +57,6 @@ struct Open {
     by_principal: HashMap<Principal, usize>,
     /// Somebody looks after the clocks.
     watched: bool,
-    /// The server ends, and takes nobody in.
-    closing: bool,
 }
 
 /// One session.
@@ -86,7 +89,6 @@ type Begun = (Arc<Client>, Effects<Effect>);
 pub(crate) struct Visit {
     pub(crate) client: Arc<Client>,
     rules: session::Rules,
-    inner: Arc<Inner>,
     /// The request that makes a session does not use it yet.
     uses: bool,
 }
@@ -94,7 +96,7 @@ pub(crate) struct Visit {
 impl Drop for Visit {
     fn drop(&mut self) {
         if self.uses {
-            let now = self.inner.clock.now();
+            let now = self.client.peer.inner.clock.now();
             let _ = self.client.step(&self.rules, Input::End, now);
         }
     }
@@ -110,6 +112,7 @@ impl Sessions {
             retry: options.retry,
             idle_stream: options.idle_stream,
             open: RwLock::default(),
+            closing: AtomicBool::new(false),
         })
     }
 
@@ -145,7 +148,7 @@ impl Sessions {
         let route = Route::Feed(Arc::clone(&feed));
         let mut open = self.change();
         let many = open.by_principal.get(principal).copied().unwrap_or(0);
-        if open.closing {
+        if self.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
         if open.all >= self.most || many >= self.most_per_principal {
@@ -259,11 +262,10 @@ impl Sessions {
         Ok(Some((client, effects)))
     }
 
-    fn visit(&self, client: Arc<Client>, uses: bool) -> Visit {
+    const fn visit(&self, client: Arc<Client>, uses: bool) -> Visit {
         Visit {
             client,
             rules: self.rules,
-            inner: Arc::clone(&self.inner),
             uses,
         }
     }
@@ -293,7 +295,7 @@ impl Sessions {
         let client = Client::new(id.into(), peer, feed, state, Some(version));
         lock(&client.streams).begin_after(number);
         let mut open = self.change();
-        if open.closing {
+        if self.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
         // Somebody else may have been faster.
@@ -421,12 +423,13 @@ impl Sessions {
 
     /// Whether the server ends.
     pub(crate) fn is_closing(&self) -> bool {
-        self.look().closing
+        self.closing.load(Ordering::Acquire)
     }
 
     /// The server ends: nobody is taken in from now on.
     pub(crate) fn begin_closing(&self) {
-        self.change().closing = true;
+        let _open = self.change();
+        self.closing.store(true, Ordering::Release);
     }
 
     /// Winds everybody up. What is written down of them stays: they may come back.
