@@ -126,10 +126,13 @@ pub fn write_result(
     id: &RequestId,
     result: &(impl Serialize + ?Sized),
 ) -> serde_json::Result<()> {
-    write_result_by(out, id, |out| serde_json::to_writer(out, result))
+    let start = out.len();
+    write_result_by(out, id, |out| serde_json::to_writer(out, result))?;
+    break_no_line(&mut out[start..]);
+    Ok(())
 }
 
-/// As [`write_result`], for a result that is written by hand.
+/// As [`write_result`], for a result that is written by hand, without line breaks.
 ///
 /// # Errors
 ///
@@ -139,14 +142,17 @@ pub fn write_result_by(
     id: &RequestId,
     result: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
 ) -> serde_json::Result<()> {
-    line(out, |out| {
-        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
-        serde_json::to_writer(&mut *out, id)?;
+    let start = out.len();
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    let written = serde_json::to_writer(&mut *out, id).and_then(|()| {
         out.extend_from_slice(br#","result":"#);
-        result(out)?;
-        out.push(b'}');
-        Ok(())
-    })
+        result(out)
+    });
+    match written {
+        Ok(()) => out.push(b'}'),
+        Err(_) => out.truncate(start),
+    }
+    written
 }
 
 /// As [`write_result`], for a result that was written before, without line breaks.
@@ -281,25 +287,22 @@ pub fn write_notification(
 }
 
 fn write(out: &mut Vec<u8>, message: &impl Serialize) -> serde_json::Result<()> {
-    line(out, |out| serde_json::to_writer(out, message))
-}
-
-/// Raw JSON that is passed through may hold line breaks between its tokens, and only there.
-fn line(
-    out: &mut Vec<u8>,
-    write: impl FnOnce(&mut Vec<u8>) -> serde_json::Result<()>,
-) -> serde_json::Result<()> {
     let start = out.len();
-    if let Err(error) = write(out) {
+    if let Err(error) = serde_json::to_writer(&mut *out, message) {
         out.truncate(start);
         return Err(error);
     }
-    let mut from = start;
-    while let Some(at) = memchr::memchr2(b'\n', b'\r', &out[from..]) {
-        from += at;
-        out[from] = b' ';
-    }
+    break_no_line(&mut out[start..]);
     Ok(())
+}
+
+/// Raw JSON that is passed through may hold line breaks between its tokens, and only there.
+fn break_no_line(message: &mut [u8]) {
+    let mut from = 0;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', &message[from..]) {
+        from += at;
+        message[from] = b' ';
+    }
 }
 
 impl Malformed {

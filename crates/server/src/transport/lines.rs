@@ -29,6 +29,9 @@ pub(crate) enum Line<'a> {
 }
 
 const READ: usize = 64 * 1024;
+/// How much room is kept for what comes next: to make room for a long line again and again would
+/// cost more than to read it.
+const KEPT: usize = 4 * 1024 * 1024;
 
 impl<R: AsyncRead + Unpin> Lines<R> {
     pub(crate) const fn new(reader: R, limit: usize) -> Self {
@@ -94,7 +97,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         self.buffer.drain(..self.start);
         self.scanned -= self.start;
         self.start = 0;
-        if self.buffer.capacity() > 4 * READ && self.buffer.len() < READ {
+        if self.buffer.capacity() > KEPT && self.buffer.len() < READ {
             self.buffer.shrink_to(READ);
         }
         self.buffer.reserve(READ);
