@@ -231,6 +231,34 @@ methods! {
     SubscriptionsListen "subscriptions/listen" V2026_07_28..=V2026_07_28 None;
 }
 
+impl Method {
+    /// Whether it runs something that takes its time and can be taken back.
+    #[must_use]
+    pub const fn is_call(self) -> bool {
+        match self {
+            Self::ToolsCall | Self::ResourcesRead | Self::PromptsGet | Self::CompletionComplete => {
+                true
+            }
+            Self::Initialize
+            | Self::Ping
+            | Self::Discover
+            | Self::ToolsList
+            | Self::ResourcesList
+            | Self::ResourcesTemplatesList
+            | Self::ResourcesSubscribe
+            | Self::ResourcesUnsubscribe
+            | Self::PromptsList
+            | Self::LoggingSetLevel
+            | Self::TasksGet
+            | Self::TasksResult
+            | Self::TasksList
+            | Self::TasksCancel
+            | Self::TasksUpdate
+            | Self::SubscriptionsListen => false,
+        }
+    }
+}
+
 /// The capabilities a client declares, those we know apart from those we do not.
 ///
 /// `None` if it is no object. Of unknown names a bounded number is kept, each cut short.

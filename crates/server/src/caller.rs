@@ -62,7 +62,6 @@ fn nothing() -> Box<RawValue> {
 pub(crate) struct Caller {
     pub(crate) principal: Principal,
     pub(crate) version: Version,
-    pub(crate) client: Arc<Client>,
     pub(crate) way: Way,
     /// What progress is reported with, if it is wanted.
     pub(crate) progress: Option<Box<RawValue>>,
@@ -75,6 +74,7 @@ pub(crate) enum Way {
     Session(Arc<Peer>),
     /// It has to come back with answers.
     Alone {
+        client: Client,
         /// From which level on it wants log messages.
         level: Option<Level>,
         /// The answers so far.
@@ -83,6 +83,14 @@ pub(crate) enum Way {
 }
 
 impl Caller {
+    /// What the caller said of itself, in the hands of whoever asks.
+    pub(crate) fn introduced<T>(&self, ask: impl FnOnce(&Client) -> T) -> T {
+        match &self.way {
+            Way::Session(peer) => ask(&peer.client()),
+            Way::Alone { client, .. } => ask(client),
+        }
+    }
+
     /// Whether the caller's log takes a message of this level.
     pub(crate) fn wants(&self, level: Level) -> bool {
         match &self.way {
@@ -93,7 +101,8 @@ impl Caller {
 
     /// Whether the caller said that it can do this.
     pub(crate) fn can(&self, ability: Ability) -> Result<(), Refusal> {
-        if ability.is_declared(&self.client.capabilities, self.version) {
+        let is_declared = |client: &Client| ability.is_declared(&client.capabilities, self.version);
+        if self.introduced(is_declared) {
             Ok(())
         } else {
             Err(Refusal::missing_capability(ability, self.version))

@@ -7,7 +7,7 @@
 
 use crate::{
     ask::{self, AskError, Form, Question, Visit},
-    caller::{Caller, Way},
+    caller::{Caller, Client, Way},
     clock,
     failure::Failure,
     lifespan::App,
@@ -104,13 +104,13 @@ impl Context {
     /// What the client calls itself, if it said so. It is not to be trusted.
     #[must_use]
     pub fn client(&self) -> Option<Implementation> {
-        self.0.caller.client.info()
+        self.0.caller.introduced(Client::info)
     }
 
     /// What the client says it can do.
     #[must_use]
     pub fn client_capabilities(&self) -> ClientCapabilities {
-        self.0.caller.client.capabilities()
+        self.0.caller.introduced(Client::capabilities)
     }
 
     /// Fails unless the client has declared that it can do this.

@@ -54,12 +54,14 @@ pub(crate) fn launch(
         drop(counted);
         return None;
     }
+    let long = inner.calls.begin_long();
+    drop(counted);
     call.listen(waits()?);
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;
         done(ended.unwrap_or_else(|_| Some(broken())), Ended::Later);
-        drop(counted);
+        drop(long);
     });
     // Without the runtime's rationing: a call that has to wait must at least get in line now, or
     // the calls behind it would overtake it.
@@ -85,25 +87,39 @@ pub(crate) struct Calls(Arc<Count>);
 #[derive(Debug, Default)]
 struct Count {
     running: AtomicUsize,
+    /// How many wait for the end of all.
+    waiting: AtomicUsize,
     /// The last one has ended.
     none: Notify,
 }
 
 /// One of the calls, until it is dropped.
 #[derive(Debug)]
-struct Counted(Arc<Count>);
+struct Counted<'a>(&'a Count);
+
+/// One of the calls that have to wait, until it is dropped.
+#[derive(Debug)]
+struct CountedLong(Arc<Count>);
 
 impl Calls {
-    fn begin(&self) -> Counted {
-        self.0.running.fetch_add(1, Ordering::AcqRel);
-        Counted(Arc::clone(&self.0))
+    fn begin(&self) -> Counted<'_> {
+        self.0.begin();
+        Counted(&self.0)
+    }
+
+    fn begin_long(&self) -> CountedLong {
+        self.0.begin();
+        CountedLong(Arc::clone(&self.0))
     }
 
     /// Completes when no call runs. By then their handlers have let go of what they had.
     pub(crate) async fn ended(&self) {
+        // Either this sees the last one end, or the last one sees that somebody waits.
+        self.0.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waits = Waits(&self.0);
         loop {
             let none = self.0.none.notified();
-            if self.0.running.load(Ordering::Acquire) == 0 {
+            if self.0.running.load(Ordering::SeqCst) == 0 {
                 return;
             }
             none.await;
@@ -111,11 +127,38 @@ impl Calls {
     }
 }
 
-impl Drop for Counted {
-    fn drop(&mut self) {
-        if self.0.running.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.none.notify_waiters();
+impl Count {
+    fn begin(&self) {
+        self.running.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn end(&self) {
+        if self.running.fetch_sub(1, Ordering::SeqCst) == 1
+            && self.waiting.load(Ordering::SeqCst) > 0
+        {
+            self.none.notify_waiters();
         }
+    }
+}
+
+/// One who waits for the end of all calls, until it is dropped.
+struct Waits<'a>(&'a Count);
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
+}
+
+impl Drop for CountedLong {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
@@ -128,7 +171,7 @@ mod tests {
     fn the_end_of_all_calls_is_the_end_of_the_last() {
         let calls = Calls::default();
         assert!(calls.ended().now_or_never().is_some());
-        let (one, other) = (calls.begin(), calls.begin());
+        let (one, other) = (calls.begin(), calls.begin_long());
         let mut ended = Box::pin(calls.ended());
         assert!(ended.as_mut().now_or_never().is_none());
         drop(other);

@@ -5,6 +5,7 @@
 //! behind a lock, which is never held while a handler runs.
 
 mod asking;
+mod book;
 mod handshake;
 mod memory;
 mod serving;
@@ -13,25 +14,22 @@ mod subscribing;
 pub(crate) use memory::Memory;
 
 use crate::{
-    ask::AskError,
-    audience::Seat,
     caller::Client,
     clock, convert,
     failure::Failure,
     instance::Instance,
-    model::JsonObject,
     principal::Principal,
     route::{Gathering, Route, Tone, lock},
     server::Inner,
-    signal::{Said, Signal, Teller},
-    wire::{self, Transition},
+    signal::Signal,
+    wire::{self},
 };
-use foldhash::fast::RandomState;
+use book::{Beginning, Book, Running};
 use futures_util::future::BoxFuture;
 use interlock_proto::{
-    AskId, CallId, Level, Refusal, RequestId, RpcCode, Time, Version,
+    CallId, Level, Refusal, RequestId, RpcCode, Time, Version,
     batch::{self, Batch, Incoming},
-    connection::{self, Connection, Effect, Input, Key, Lane, Ledger, Noise, State},
+    connection::{self, Effect, Input, Key, Lane, Ledger, Noise, State},
     era::{self, Method, Modern},
     frame::{ErrorId, Frame, Malformed, Notification, Reply, Request},
     machine::{Effects, Machine},
@@ -48,10 +46,7 @@ use std::{
         atomic::{AtomicU8, Ordering},
     },
 };
-use tokio::{
-    sync::{Notify, oneshot},
-    task::AbortHandle,
-};
+use tokio::sync::Notify;
 
 /// One client: on stdio a connection, over HTTP a session.
 pub(crate) struct Peer {
@@ -73,43 +68,6 @@ pub(crate) struct Peer {
 /// Writes down what a session remembers.
 type OnWrite = Box<dyn Fn() -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
-/// What is known about a client.
-struct Book {
-    state: State,
-    ledger: Ledger,
-    negotiation: negotiation::State,
-    /// The `initialize` that is being negotiated, and where it is answered.
-    initialize: Option<Box<(Key, Route)>>,
-    client: Arc<Client>,
-    /// Calls that begin right now and may end before anybody could speak to them.
-    beginning: Vec<Beginning>,
-    /// Calls that have to wait for something.
-    calls: HashMap<Key, Running, RandomState>,
-    asks: BTreeMap<AskId, oneshot::Sender<Result<Value, AskError>>>,
-    listens: BTreeMap<Key, (Route, Seat)>,
-    subscriptions: BTreeMap<Arc<str>, subscription::State>,
-    /// What handlers let it remember, if they do.
-    data: Option<Box<JsonObject>>,
-    next_call: u64,
-    next_ask: u64,
-    /// Once closed: until when what is left may be written.
-    close_by: Time,
-    seat: Option<Seat>,
-}
-
-/// A call that begins, and what it is to be told if it does not end at once.
-struct Beginning {
-    key: Key,
-    said: Said,
-}
-
-/// A call that waits for something.
-struct Running {
-    teller: Teller,
-    /// The task it runs as, once there is one.
-    task: Option<AbortHandle>,
-}
-
 /// What came with an input, for whoever performs its effects.
 enum Carried<'a> {
     Nothing,
@@ -122,6 +80,8 @@ struct Arrived<'a> {
     request: &'a Request<'a>,
     method: Option<Method>,
     modern: Option<Modern<'a>>,
+    /// In which version the connection lets it call its method, if that has been asked.
+    allowed: Option<Result<Version, Box<Refusal>>>,
     offer: Option<Offer>,
     /// When it came.
     at: Time,
@@ -193,6 +153,11 @@ impl Peer {
 
     pub(crate) const fn instance(&self) -> Option<&Arc<Instance>> {
         self.instance.as_ref()
+    }
+
+    /// What the client said of itself.
+    pub(crate) fn client(&self) -> Arc<Client> {
+        Arc::clone(&lock(&self.book).client)
     }
 
     /// The version that was agreed on, once there is one.
@@ -303,6 +268,7 @@ impl Peer {
             request,
             method: Method::parse(&request.method),
             modern,
+            allowed: None,
             offer: None,
             at: self.inner.clock.now(),
         };
@@ -421,12 +387,19 @@ impl Peer {
     }
 
     /// Lets the machine decide, and does what it orders.
-    fn judge(self: &Arc<Self>, input: Input, carried: Carried<'_>, id: ErrorId, route: &Route) {
+    fn judge(self: &Arc<Self>, input: Input, mut carried: Carried<'_>, id: ErrorId, route: &Route) {
         let now = match &carried {
             Carried::Request(arrived) => arrived.at,
             Carried::Nothing | Carried::Response(_) => self.inner.clock.now(),
         };
-        let stepped = lock(&self.book).step(&self.rules, input, now);
+        let stepped = {
+            let mut book = lock(&self.book);
+            let stepped = book.step(&self.rules, input, now);
+            if let (Ok((effects, _)), Carried::Request(arrived)) = (&stepped, &mut carried) {
+                book.let_in(effects, arrived);
+            }
+            stepped
+        };
         match stepped {
             Ok((effects, transition)) => {
                 transition.trace();
@@ -619,44 +592,6 @@ impl Peer {
         Err(Failure::new(format!(
             "a session may remember {MOST_DATA} bytes at most"
         )))
-    }
-}
-
-impl Book {
-    /// Takes a call out of those that begin.
-    fn begun(&mut self, key: &Key) -> Option<Beginning> {
-        let mut beginning = self.beginning.iter();
-        let at = beginning.position(|beginning| beginning.key == *key)?;
-        Some(self.beginning.swap_remove(at))
-    }
-
-    fn forget(&mut self, key: &Key) {
-        if self.begun(key).is_none() && !self.calls.is_empty() {
-            self.calls.remove(key);
-        }
-    }
-
-    /// Lets the connection machine take a step, and brings the ledger up to date. The transition
-    /// is traced by whoever holds the book, as soon as it does not.
-    fn step(
-        &mut self,
-        rules: &connection::Rules,
-        input: Input,
-        now: Time,
-    ) -> Result<(Effects<Effect>, Transition), (Refusal, Option<Version>)> {
-        let event = Connection::input_name(&input);
-        match connection::step(rules, &self.state, &self.ledger, input, now) {
-            Ok(step) => {
-                let transition = Transition::new::<Connection>(&self.state, event, &step.state);
-                self.ledger.apply(&step.effects, now);
-                if step.state == State::Closed && self.state != State::Closed {
-                    self.close_by = now + rules.drain;
-                }
-                self.state = step.state;
-                Ok((step.effects, transition))
-            }
-            Err(refusal) => Err((refusal, self.state.version())),
-        }
     }
 }
 

@@ -12,7 +12,10 @@ use interlock_proto::{RpcCode, batch::Answers};
 use std::{
     collections::BTreeSet,
     mem,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 use tokio::sync::Notify;
 
@@ -207,6 +210,8 @@ impl Gathering {
 #[derive(Debug, Default)]
 pub(crate) struct Outlet {
     inside: Mutex<Inside>,
+    /// There is no room, as whoever changed that saw it last.
+    is_full: AtomicBool,
     /// There is something to take, or to look at.
     wake: Notify,
     /// There is room again.
@@ -238,6 +243,7 @@ impl Outlet {
             write(&mut inside.lines);
         }
         let attended = inside.attended;
+        self.keep_in_mind(&inside);
         drop(inside);
         if !attended {
             self.wake.notify_one();
@@ -284,6 +290,7 @@ impl Outlet {
             }
         }
         inside.unwritten = outbox.len();
+        self.keep_in_mind(&inside);
         if !had_room && inside.has_room() {
             self.room.notify_waiters();
         }
@@ -294,6 +301,7 @@ impl Outlet {
         let mut inside = lock(&self.inside);
         let had_room = inside.has_room();
         inside.unwritten = unwritten;
+        self.keep_in_mind(&inside);
         if !had_room && inside.has_room() {
             self.room.notify_waiters();
             if !inside.notes.is_empty() {
@@ -305,7 +313,14 @@ impl Outlet {
 
     /// Whether more may be taken in, which may lead to more lines.
     pub(crate) fn has_room(&self) -> bool {
-        lock(&self.inside).has_room()
+        !self.is_full.load(Ordering::Acquire)
+    }
+
+    fn keep_in_mind(&self, inside: &Inside) {
+        let is_full = !inside.has_room();
+        if self.is_full.load(Ordering::Relaxed) != is_full {
+            self.is_full.store(is_full, Ordering::Release);
+        }
     }
 
     /// Whether everything has been handed over.
@@ -321,6 +336,7 @@ impl Outlet {
             gone: true,
             ..Inside::default()
         };
+        self.keep_in_mind(&inside);
         drop(inside);
         self.room.notify_waiters();
         self.wake.notify_one();

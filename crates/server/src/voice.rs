@@ -26,6 +26,8 @@ const MOST: usize = 64;
 #[derive(Debug, Default)]
 pub(crate) struct Voice {
     words: Mutex<Words>,
+    /// Something was said at some time.
+    spoken: AtomicBool,
     /// Something was said.
     said: Notify,
     /// Something was heard.
@@ -97,6 +99,7 @@ impl Voice {
             }
             heard.await;
         }
+        self.spoken.store(true, Ordering::Release);
         self.said.notify_one();
         true
     }
@@ -107,6 +110,7 @@ impl Voice {
         if !words.ended {
             words.waiting.push_back(word);
             drop(words);
+            self.spoken.store(true, Ordering::Release);
             self.said.notify_one();
         }
     }
@@ -118,9 +122,9 @@ impl Voice {
         words.questions
     }
 
-    /// Whether nothing was said that was not heard.
+    /// Whether nothing was ever said.
     pub(crate) fn is_silent(&self) -> bool {
-        lock(&self.words).waiting.is_empty()
+        !self.spoken.load(Ordering::Acquire)
     }
 
     /// Everything that was said and not heard.

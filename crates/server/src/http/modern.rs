@@ -132,8 +132,8 @@ async fn run(
     let caller = Caller {
         principal,
         version: modern.version,
-        client: Arc::new(Client::new(modern.capabilities, modern.client)),
         way: Way::Alone {
+            client: Client::new(modern.capabilities, modern.client),
             level: modern.level,
             round,
         },

@@ -9,7 +9,7 @@ use crate::{
     methods::{Asked, Plan},
     round::Round,
     route::{Route, Tone, lock},
-    signal::{Said, Signal, Signals},
+    signal::{Signal, Signals},
     wire,
 };
 use interlock_proto::{
@@ -24,7 +24,6 @@ use std::sync::{Arc, atomic::Ordering};
 
 impl Peer {
     pub(super) fn serve(self: &Arc<Self>, key: Key, arrived: &Arrived<'_>, route: &Route) {
-        let inner = Arc::clone(&self.inner);
         let (method, version) = match self.allowed(arrived) {
             Ok(allowed) => allowed,
             Err(refusal) => return self.refuse(key, &refusal, route),
@@ -59,7 +58,7 @@ impl Peer {
                 Err(refusal) => self.refuse(key, &refusal, route),
             };
         }
-        let served = inner.plan(Asked {
+        let served = self.inner.plan(Asked {
             method,
             params,
             version,
@@ -88,16 +87,13 @@ impl Peer {
     }
 
     fn caller(self: &Arc<Self>, arrived: &Arrived<'_>, version: Version, round: Round) -> Caller {
-        let (client, way) = match &arrived.modern {
-            Some(modern) => {
-                let client = Arc::new(Client::new(modern.capabilities, modern.client));
-                let level = modern.level;
-                (client, Way::Alone { level, round })
-            }
-            None => (
-                Arc::clone(&lock(&self.book).client),
-                Way::Session(Arc::clone(self)),
-            ),
+        let way = match &arrived.modern {
+            Some(modern) => Way::Alone {
+                client: Client::new(modern.capabilities, modern.client),
+                level: modern.level,
+                round,
+            },
+            None => Way::Session(Arc::clone(self)),
         };
         let progress = match &arrived.modern {
             Some(modern) => modern.progress,
@@ -109,7 +105,6 @@ impl Peer {
         Caller {
             principal: self.principal.clone(),
             version,
-            client,
             way,
             progress: progress.map(RawValue::to_owned),
         }
@@ -128,8 +123,12 @@ impl Peer {
             // The connection machine has let it through, be it before `initialize`.
             return Ok((method, Version::COUNTER_OFFER));
         }
-        let version = lock(&self.book).negotiation.allows(method)?;
-        Ok((method, version))
+        match &arrived.allowed {
+            Some(Ok(version)) => Ok((method, *version)),
+            Some(Err(refusal)) => Err(Refusal::clone(refusal)),
+            // Nothing was agreed on, so nothing is.
+            None => Err(Refusal::new(Code::ServerUninitialized)),
+        }
     }
 
     /// Runs a call: here and now if it does not have to wait, else as a task.
@@ -139,11 +138,6 @@ impl Peer {
             caller,
             at,
         };
-        // Before it begins, since it may be taken back from then on.
-        lock(&self.book).beginning.push(Beginning {
-            key: key.clone(),
-            said: Said::default(),
-        });
         let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
         let done = move |said, ended| {
             let now = match ended {
