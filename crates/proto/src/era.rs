@@ -281,15 +281,14 @@ pub fn declared(capabilities: &RawValue) -> Option<(Vec<Capability>, Vec<Box<str
     Some((known, unknown))
 }
 
-/// A string; borrowed, and not read again, where there is nothing to unescape.
+/// A string that is written as JSON; borrowed, and not read again, where there is nothing to
+/// unescape.
 ///
 /// ```
-/// let raw = serde_json::value::RawValue::from_string(r#""tools\u002flist""#.to_owned()).unwrap();
-/// assert_eq!(interlock_proto::era::text(&raw).as_deref(), Some("tools/list"));
+/// assert_eq!(interlock_proto::era::text(r#""tools\u002flist""#).as_deref(), Some("tools/list"));
 /// ```
 #[must_use]
-pub fn text(raw: &RawValue) -> Option<Cow<'_, str>> {
-    let quoted = raw.get();
+pub fn text(quoted: &str) -> Option<Cow<'_, str>> {
     let inside = quoted.strip_prefix('"')?.strip_suffix('"')?;
     if !inside.contains('\\') {
         return Some(Cow::Borrowed(inside));

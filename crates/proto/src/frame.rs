@@ -445,7 +445,7 @@ impl<'a> Fields<'a> {
         }
         match (self.method, self.result, self.error) {
             (Some(method), None, None) => {
-                let Some(method) = era::text(method) else {
+                let Some(method) = era::text(method.get()) else {
                     return Err(malformed(invalid("`method` must be a string")));
                 };
                 let params = self.params;
@@ -481,7 +481,7 @@ impl<'a> Fields<'a> {
 
 /// Nobody writes it with escapes, but it would mean the same.
 fn is_two(version: &RawValue) -> bool {
-    era::text(version).is_some_and(|text| text == "2.0")
+    era::text(version.get()).is_some_and(|text| text == "2.0")
 }
 
 fn read_id(raw: &RawValue, limits: &Limits) -> Result<RequestId, String> {

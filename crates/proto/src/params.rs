@@ -3,7 +3,10 @@
 //! They are read once, when the message is. What most methods need is then at hand, and whatever
 //! else they hold stays as it was written.
 
-use crate::era::{self, Text};
+use crate::{
+    era::{self, Text},
+    scan::Rest,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
@@ -26,7 +29,7 @@ const PROGRESS: &str = "progressToken";
 ///     r#"{"name": "pay", "_meta": {"progressToken": 7}}"#.to_owned(),
 /// ).unwrap();
 /// let params = Params::new(&raw);
-/// assert_eq!(params.about().unwrap().name.unwrap().get(), "\"pay\"");
+/// assert_eq!(params.about().unwrap().name, Some("\"pay\""));
 /// assert_eq!(params.progress().unwrap().get(), "7");
 /// assert_eq!(params.get(), raw.get());
 /// ```
@@ -51,12 +54,22 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The first value of a text, if it is an object, and what comes after it.
-    pub(crate) fn first_of(text: &'a str) -> Option<(Self, &'a str)> {
-        let mut values = serde_json::Deserializer::from_str(text).into_iter();
-        let found = Some(values.next()?.ok()?);
-        let (text, rest) = text.split_at_checked(values.byte_offset())?;
-        Some((Self { text, found }, rest))
+    /// The object that comes next.
+    pub(crate) fn next_of(rest: &mut Rest<'a>) -> Option<Self> {
+        if !rest.starts_with(b'{') {
+            return None;
+        }
+        let before = rest.clone();
+        let found = match Found::usual(rest) {
+            Some(found) => found,
+            None => {
+                *rest = before.clone();
+                rest.value()?
+            }
+        };
+        let text = rest.since(&before)?;
+        let found = Some(found);
+        Some(Self { text, found })
     }
 
     /// They themselves, as JSON.
@@ -95,17 +108,17 @@ impl<'a> Params<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct About<'a> {
     /// `name`, of a tool or a prompt.
-    pub name: Option<&'a RawValue>,
+    pub name: Option<&'a str>,
     /// `arguments`, for a tool or a prompt.
-    pub arguments: Option<&'a RawValue>,
+    pub arguments: Option<&'a str>,
     /// `uri`, of a resource.
-    pub uri: Option<&'a RawValue>,
+    pub uri: Option<&'a str>,
     /// `taskId`.
-    pub task: Option<&'a RawValue>,
+    pub task: Option<&'a str>,
     /// `inputResponses`, of a request that comes back with answers.
-    pub input_responses: Option<&'a RawValue>,
+    pub input_responses: Option<&'a str>,
     /// `requestState`, of a request that comes back with answers.
-    pub request_state: Option<&'a RawValue>,
+    pub request_state: Option<&'a str>,
     /// One of these is there twice, so that the last one stands here; or `_meta` is no object.
     pub is_odd: bool,
 }
@@ -135,6 +148,37 @@ impl Stated<'_> {
             is_odd: true,
             ..Self::default()
         })
+    }
+}
+
+impl<'a> Found<'a> {
+    /// Reads an object of `name`, `arguments` and `_meta` as most calls have it.
+    fn usual(rest: &mut Rest<'a>) -> Option<Self> {
+        let mut about = About::default();
+        let mut meta: Option<Stated<'_>> = None;
+        rest.take("{")?;
+        loop {
+            if about.name.is_none() && rest.take("\"name\":").is_some() {
+                let before = rest.spaces().clone();
+                rest.string()?;
+                about.name = Some(rest.since(&before)?);
+            } else if about.arguments.is_none() && rest.take("\"arguments\":").is_some() {
+                let is_object = rest.spaces().starts_with(b'{');
+                about.arguments = is_object.then(|| rest.raw())?;
+            } else if meta.is_none() && rest.take("\"_meta\":").is_some() {
+                let is_object = rest.spaces().starts_with(b'{');
+                meta = is_object.then(|| rest.value())?;
+            } else {
+                return None;
+            }
+            if rest.take(",").is_none() {
+                break;
+            }
+            rest.spaces();
+        }
+        rest.take("}")?;
+        let meta = meta.unwrap_or_default();
+        Some(Self { meta, about })
     }
 }
 
@@ -174,7 +218,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Found<'a> {
                             continue;
                         }
                     };
-                    *place = map.next_value()?;
+                    *place = map.next_value::<Option<&RawValue>>()?.map(RawValue::get);
                     about.is_odd |= seen & bit != 0;
                     seen |= bit;
                 }

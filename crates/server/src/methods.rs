@@ -450,10 +450,8 @@ impl<'a> Call<'a> {
     /// The parameters have been found already. If anything is wrong with them, reading them again
     /// tells what.
     fn known(about: &About<'a>) -> Option<Self> {
-        fn given<'a, T: Deserialize<'a>>(raw: Option<&'a RawValue>) -> Option<Option<T>> {
-            raw.map(|raw| serde_json::from_str(raw.get()))
-                .transpose()
-                .ok()
+        fn given<'a, T: Deserialize<'a>>(raw: Option<&'a str>) -> Option<Option<T>> {
+            raw.map(serde_json::from_str).transpose().ok()
         }
         if about.is_odd {
             return None;

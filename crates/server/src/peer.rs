@@ -22,7 +22,7 @@ use crate::{
     route::{Gathering, Route, Tone, lock},
     server::Inner,
     signal::Signal,
-    wire::{self},
+    wire,
 };
 use book::{Beginning, Book, Running};
 use futures_util::future::BoxFuture;
@@ -32,7 +32,7 @@ use interlock_proto::{
     connection::{self, Effect, Input, Key, Lane, Ledger, Noise, State},
     era::{self, Method, Modern},
     frame::{ErrorId, Frame, Malformed, Notification, Reply, Request},
-    machine::{Effects, Machine},
+    machine::Effects,
     negotiation::{self, Offer},
     subscription,
 };

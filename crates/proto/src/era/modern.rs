@@ -53,7 +53,7 @@ pub fn modern<'a>(params: Option<&Params<'a>>) -> Result<Option<Modern<'a>>, Ref
         Refusal::new(Code::FieldTypeMismatch)
             .because(format!("`_meta[\"{what}\"]` has the wrong type"))
     };
-    let requested = text(version).ok_or_else(|| mismatch(VERSION))?;
+    let requested = text(version.get()).ok_or_else(|| mismatch(VERSION))?;
     let version = Version::STATELESS
         .iter()
         .copied()
@@ -80,5 +80,5 @@ pub fn modern<'a>(params: Option<&Params<'a>>) -> Result<Option<Modern<'a>>, Ref
 
 /// Reads the name of a log level.
 fn level(raw: &RawValue) -> Option<Level> {
-    Level::parse(&text(raw)?)
+    Level::parse(&text(raw.get())?)
 }
