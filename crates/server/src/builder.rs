@@ -4,6 +4,7 @@ use crate::{
     catalogue::Catalogue,
     clock::{Clock, SystemClock},
     convert::Signature,
+    effect::{self, Effect, Effects},
     failure::Failure,
     handler::{Prompt, Resource, ResourceTemplate, Tool},
     launch::Calls,
@@ -20,7 +21,7 @@ use interlock_workflow::{Finding, Kind, Scope, Severity, TemplateError, Workflow
 use std::{fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
-const JOURNAL_LIMIT: u64 = 10_000;
+const JOURNAL_LIMIT: u64 = 1_000;
 
 /// How much of what a server keeps for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,7 @@ pub struct Builder {
     prompts: Vec<Prompt>,
     page_size: Option<NonZeroUsize>,
     workflow: Option<Workflow>,
+    effects: Vec<Effect>,
     store: Arc<dyn Store>,
     clock: Arc<dyn Clock>,
     rules: connection::Rules,
@@ -133,6 +135,28 @@ pub enum BuildError {
     /// The workflow does not fit the server.
     #[error("the workflow does not fit the server: {0}")]
     Workflow(Box<Finding>),
+    /// The workflow names effects that nobody has registered.
+    #[error("the workflow names effects that the server does not have: {}", listed(.names))]
+    Effects {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// Two effects have one name.
+    #[error("there are two effects called `{name}`")]
+    DuplicateEffect {
+        /// What they are called.
+        name: String,
+    },
+    /// An effect leads to a state that is not there, if it fails.
+    #[error(
+        "if effect `{effect}` fails, it leads to state `{state}`, which the workflow does not have"
+    )]
+    EffectState {
+        /// What it is called.
+        effect: String,
+        /// Where it would lead.
+        state: String,
+    },
     /// There is no secret to seal with.
     #[error("what clients carry for the server cannot be sealed: {0}")]
     Secret(String),
@@ -162,6 +186,7 @@ impl Builder {
             prompts: Vec::new(),
             page_size: None,
             workflow: None,
+            effects: Vec::new(),
             store: Arc::new(MemoryStore::default()),
             clock: Arc::new(SystemClock::new()),
             rules: connection::Rules::default(),
@@ -221,8 +246,14 @@ impl Builder {
         self
     }
 
+    /// Adds what is done after a step whose edge names it: see [`Effect`].
+    pub fn effect(mut self, effect: Effect) -> Self {
+        self.effects.push(effect);
+        self
+    }
+
     /// Where instances are kept, with their whole journals. Unless this is said they are kept in
-    /// memory, with the last 10,000 entries of each journal, and are gone with their session.
+    /// memory, with the last 1,000 entries of each journal, and are gone with their session.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
         self.store = store;
         self.journal_limit = None;
@@ -368,6 +399,7 @@ impl Builder {
         }
         let wrong = wrong.into_iter().map(Box::new);
         errors.extend(wrong.map(BuildError::Workflow));
+        effect::check(&self.effects, self.workflow.as_ref(), &mut errors);
         if let Some(workflow) = &self.workflow {
             let not_served = not_served(workflow).into_iter();
             errors.extend(not_served.map(|what| BuildError::NotServed { what }));
@@ -383,7 +415,9 @@ impl Builder {
             execution: execution.unwrap_or(self.times.execution),
             ..self.times
         };
+        let lifespan = Arc::new(self.lifespan);
         let server = Server::new(Inner {
+            effects: Effects::new(self.effects, &self.clock, &lifespan),
             signature: Signature::of(&self.info),
             info: self.info,
             instructions: self.instructions,
@@ -403,7 +437,7 @@ impl Builder {
             ask_timeout: self.ask_timeout,
             subscriptions: self.subscriptions,
             bounds: self.bounds,
-            lifespan: self.lifespan,
+            lifespan,
             mounted_handlers: self.mounts,
             mounted: std::sync::Mutex::default(),
             calls: Calls::default(),
@@ -426,16 +460,17 @@ fn sealer(secret: Option<&[u8]>, older: &[Vec<u8>]) -> Result<Sealer, String> {
     })
 }
 
+/// `a`, `b` and so on.
+fn listed(names: &[String]) -> String {
+    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
+    names.join(", ")
+}
+
 /// What a workflow says and this version does not obey.
 fn not_served(workflow: &Workflow) -> Vec<&'static str> {
     let mut bindings = workflow.states().flat_map(|state| workflow.bindings(state));
     let mut states = workflow.states().map(|state| workflow.state(state));
-    let mut edges = workflow.edges().map(|(_, edge)| edge);
     [
-        (
-            edges.any(|edge| !edge.effects.is_empty()),
-            "an effect (`effects`)",
-        ),
         (
             bindings.any(|binding| binding.approval().is_some()),
             "an approval (`approve`)",

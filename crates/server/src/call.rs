@@ -531,9 +531,15 @@ impl Running {
         if let Some((workflow, instance)) =
             self.inner().workflow.as_ref().zip(self.instance.as_ref())
         {
-            let state = workflow.state_name(instance.position().state).to_owned();
+            let run = instance.run();
+            let state = workflow.state_name(run.position().state).to_owned();
             let instance = Arc::clone(instance.id());
-            let _ = self.shared.place.set(Place { instance, state });
+            let place = Place {
+                instance,
+                state,
+                run,
+            };
+            let _ = self.shared.place.set(place);
         }
         let context = Context::new(Arc::clone(&self.shared));
         Waiting::Handler(Handler::new(handler, context))

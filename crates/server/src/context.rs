@@ -8,7 +8,7 @@
 use crate::{
     ask::{self, AskError, Form, Question, Visit},
     caller::{Caller, Client, Way},
-    clock,
+    clock, effect,
     failure::Failure,
     lifespan::App,
     model::{
@@ -20,6 +20,7 @@ use crate::{
     voice::{Asking, Log, Progress, Voice, Word},
 };
 use interlock_proto::{Ability, Level, Version};
+use interlock_workflow::Instance as Run;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -66,6 +67,8 @@ impl Shared {
 pub(crate) struct Place {
     pub(crate) instance: Arc<str>,
     pub(crate) state: String,
+    /// The instance as it was when the call began.
+    pub(crate) run: Arc<Run>,
 }
 
 impl Context {
@@ -87,6 +90,47 @@ impl Context {
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         self.0.place.get().map(|place| place.state.as_str())
+    }
+
+    /// What the workflow instance remembered when the call began (`ctx` in guards, written by
+    /// `set`), as a type of one's own. Members that may be missing are `Option`s.
+    ///
+    /// ```
+    /// use interlock::{Context, Failure, NoArguments, Server, Tool, Workflow, workflow::to};
+    ///
+    /// #[derive(serde::Deserialize)]
+    /// struct Memory { order: String, amount: Option<u64> }
+    ///
+    /// let flow = Workflow::builder("refund")
+    ///     .state("new", |s| {
+    ///         s.initial().tool("lookup", |t| t.success(to("found").set("order", "'A-1'")))
+    ///     })
+    ///     .state("found", |s| s.tool("refund", |t| t.success("paid")))
+    ///     .state("paid", |s| s.terminal())
+    ///     .build()?;
+    /// let refund = Tool::new("refund", |_: NoArguments, context: Context| async move {
+    ///     let memory: Memory = context.memory()?;
+    ///     Ok::<_, Failure>(format!("{} is paid back: {:?}", memory.order, memory.amount))
+    /// });
+    /// let server = Server::builder("shop", "1.0.0")
+    ///     .tool(Tool::new("lookup", |_: NoArguments, _: Context| async { "found" }))
+    ///     .tool(refund)
+    ///     .workflow(flow)
+    ///     .build()?;
+    /// # let _ = server;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit the type, or the call belongs to no instance.
+    pub fn memory<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        match self.0.place.get() {
+            Some(place) => effect::fit(place.run.memory()),
+            None => Err(Failure::new(
+                "there is nothing to remember: the call belongs to no workflow instance",
+            )),
+        }
     }
 
     /// On whose behalf the call is made.

@@ -84,10 +84,14 @@ impl From<Refused<'_>> for No {
                 artifact.name
             ),
             Reason::TooManyVisits { most } => format!(
-                "{} '{}' is not allowed: state '{}' may be visited {most} times.",
+                "{} '{}' is not allowed: state '{}' may be visited {}.",
                 title(wanted.kind),
                 wanted.name,
-                refused.state()
+                refused.state(),
+                match most {
+                    1 => "once".to_owned(),
+                    more => format!("{more} times"),
+                }
             ),
             Reason::Guard { guard, failed } => format!(
                 "{} '{}' is not allowed with these arguments: {guard} {}.",

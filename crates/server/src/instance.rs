@@ -9,15 +9,20 @@
 //! | `turn.rs` | whoever may move an instance, and how it is moved |
 //! | `keeping.rs` | writing and reading, with the journal |
 //! | `stored.rs` | the record as it is stored |
+//! | `effects.rs` | what a step sets off |
+//! | `operating.rs` | what operators see and decide |
 //! | `alarms.rs` | the one task that looks after what is due |
 
 mod alarms;
+mod effects;
 mod keeping;
+mod operating;
 mod stored;
 mod turn;
 
 pub(crate) use alarms::Alarms;
 pub(crate) use keeping::{Books, KeepError};
+pub(crate) use operating::{Decision, Disobeyed, Found, Order, key_of, look_up};
 pub(crate) use stored::Made;
 pub(crate) use turn::{Held, Marked, Moved, Turn};
 
@@ -36,10 +41,10 @@ use std::sync::{Arc, Mutex, Weak};
 use stored::Running;
 
 /// Under which kind instances are stored.
-const KIND: store::Kind = store::Kind::from_static("instance");
+pub(crate) const KIND: store::Kind = store::Kind::from_static("instance");
 
 /// How many refusals wait to be written down. Whoever is refused faster than that is counted.
-const MOST_REFUSALS: usize = 256;
+const MOST_REFUSALS: usize = 64;
 
 /// One run through a workflow.
 #[derive(Debug)]
@@ -88,7 +93,7 @@ impl Instance {
     ) -> Arc<Self> {
         let id = id.into();
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
-        Arc::new(Self {
+        let instance = Arc::new(Self {
             id,
             key,
             number: alarms.number(),
@@ -109,7 +114,14 @@ impl Instance {
             }),
             watchers: Mutex::default(),
             alarms: Arc::clone(alarms),
-        })
+        });
+        alarms.live.enter(&instance);
+        instance
+    }
+
+    /// The one of this id, if it is in memory.
+    pub(crate) fn live(id: &str, alarms: &Alarms) -> Option<Arc<Self>> {
+        alarms.live.get(id)
     }
 
     pub(crate) const fn id(&self) -> &Arc<str> {
@@ -200,22 +212,23 @@ impl Instance {
         }
     }
 
-    /// Tells every client of the lists that a step without a caller has changed.
-    fn tell_all(&self, workflow: &Workflow, moved: &Moved) {
+    /// Tells every client of the lists that changed without a caller.
+    fn tell_all(&self, workflow: &Workflow, before: Position, after: Position) {
         if workflow.settings().visibility == Visibility::Dynamic {
-            let kinds = workflow.lists_differ(moved.before, moved.after());
+            let kinds = workflow.lists_differ(before, after);
             self.tell_others(None, kinds.collect::<Vec<_>>().into_iter());
         }
     }
 }
 
 /// How many characters of a refusal the journal keeps.
-const MOST_WORDS: usize = 1_000;
+const MOST_WORDS: usize = 256;
 
 impl Drop for Instance {
     fn drop(&mut self) {
         if lock(&self.seen).armed.is_some() {
             self.alarms.clear(self.number);
         }
+        self.alarms.live.leave(&self.id);
     }
 }

@@ -30,6 +30,12 @@ pub struct Entry {
     /// The call it belongs to, counted from the beginning of the instance.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<u64>,
+    /// Who decided it, if it was an operator: free text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Why, in the operator's words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// What happened.
     #[serde(flatten)]
     pub what: What,
@@ -91,6 +97,22 @@ pub enum What {
         #[serde(flatten)]
         trace: Trace,
     },
+    /// An effect of a step ran.
+    Effect {
+        /// What it is called.
+        name: String,
+        /// What went wrong, if it failed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        failed: Option<String>,
+    },
+    /// An effect failed, and is one that leads somewhere if it fails.
+    Diverted {
+        /// What it is called.
+        effect: String,
+        /// What that did.
+        #[serde(flatten)]
+        trace: Trace,
+    },
     /// An operator has found out how a call ended.
     Settled {
         /// How.
@@ -138,6 +160,8 @@ impl Entry {
             format: FORMAT,
             at,
             call,
+            by: None,
+            reason: None,
             what,
         }
     }
@@ -180,13 +204,14 @@ pub fn replay<'a>(
             What::Step { trace, .. }
             | What::Held { trace, .. }
             | What::Timer { trace }
+            | What::Diverted { trace, .. }
             | What::Settled { trace, .. }
             | What::Moved { trace }
             | What::Aborted { trace } => {
                 let instance = found.as_mut().ok_or(ReplayError::NoBeginning)?;
                 instance.retrace(workflow, trace, entry.at)?;
             }
-            What::Refused { .. } | What::Unwritten { .. } | What::Ended => {}
+            What::Refused { .. } | What::Unwritten { .. } | What::Effect { .. } | What::Ended => {}
         }
     }
     found.ok_or(ReplayError::NoBeginning)
@@ -231,6 +256,12 @@ mod tests {
         let (name, instance) = state(&entries);
         assert_eq!(name, "b");
         assert_eq!(instance.visits(flow.state_id("b").unwrap()), 1);
+        let aborted = What::Aborted {
+            trace: Trace::abort("b"),
+        };
+        entries.push(entry(7, aborted));
+        let (name, instance) = state(&entries);
+        assert_eq!((&*name, instance.position().finished), ("b", true));
         entries.push(entry(9, What::Reset));
         assert_eq!(state(&entries).1, flow.start(9));
     }
@@ -270,7 +301,17 @@ mod tests {
                 outcome: Outcome::Unknown,
                 trace: trace.clone(),
             },
-            What::Timer { trace },
+            What::Timer {
+                trace: trace.clone(),
+            },
+            What::Effect {
+                name: "mail".to_owned(),
+                failed: Some("no".to_owned()),
+            },
+            What::Diverted {
+                effect: "mail".to_owned(),
+                trace,
+            },
             What::Reset,
             What::Ended,
         ] {

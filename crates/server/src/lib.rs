@@ -28,12 +28,14 @@
 //!   otherwise, each client has an instance of its own, and never sees another's.
 //! - A handler that asks its client something may run more than once: on 2026-07-28 it begins again
 //!   when the answers are there. What must happen once goes after the last question.
+//! - What an instance remembers is read by [`Context::memory`] and written by the workflow. What a
+//!   step sets off is an [`Effect`]; whoever has to unstick an instance is an [`Operator`].
 //! - Over HTTP, say who may come in: [`HttpOptions::authenticator`]. Without one, everybody who
 //!   reaches the server is the same anonymous [`Principal`].
 //!
 //! One way through the house: the transport gives messages, the connection machine admits them,
 //! the gate judges them, a call runs around the invocation machine, its outcome commits a step,
-//! lists that changed are announced, the answer goes out. `docs/architecture.md` is the map.
+//! lists that changed are announced, [effects](Effect) run, the answer goes out. `docs/architecture.md` is the map.
 
 mod ask;
 mod audience;
@@ -47,6 +49,7 @@ mod complete;
 mod context;
 mod convert;
 mod driver;
+mod effect;
 mod failure;
 mod handler;
 mod http;
@@ -60,6 +63,7 @@ pub mod model;
 mod mount;
 mod note;
 mod offering;
+mod operator;
 mod outbox;
 mod peer;
 mod principal;
@@ -82,6 +86,7 @@ pub use auth::{Authenticator, BearerTokens, Denied};
 pub use builder::{Bounds, BuildError, BuildErrors, Builder};
 pub use clock::{Clock, SystemClock};
 pub use context::Context;
+pub use effect::{Done, Effect, EffectContext, OnFailure};
 pub use failure::Failure;
 pub use handler::{
     Blob, Completion, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Json, NoArguments,
@@ -97,6 +102,7 @@ pub use interlock_proto::{
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
 pub use mount::{Mount, MountError};
+pub use operator::{Details, Operator, OperatorError, Recorded, RunningCall, Summary};
 pub use principal::Principal;
 pub use rates::Rates;
 pub use schemars;

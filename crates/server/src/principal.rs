@@ -56,6 +56,14 @@ impl Principal {
         }
     }
 
+    /// Whom these facts are about.
+    pub(crate) fn of_facts(facts: &Value) -> Self {
+        match facts["id"].as_str() {
+            Some(id) => Self::new(id),
+            None => Self::anonymous(),
+        }
+    }
+
     /// Whether nobody knows who it is.
     #[must_use]
     pub const fn is_anonymous(&self) -> bool {

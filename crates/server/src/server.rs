@@ -6,6 +6,7 @@ use crate::{
     clock::Clock,
     convert::{No, Signature, Stamp},
     driver,
+    effect::Effects,
     http::{self, endpoint::Web, options::HttpOptions},
     instance::{Alarms, Books, Instance},
     launch::Calls,
@@ -89,7 +90,8 @@ pub(crate) struct Inner {
     pub(crate) ask_timeout: Duration,
     pub(crate) subscriptions: subscription::Rules,
     pub(crate) bounds: Bounds,
-    pub(crate) lifespan: Lifespan,
+    pub(crate) lifespan: Arc<Lifespan>,
+    pub(crate) effects: Option<Effects>,
     /// Handlers that are mounted, whatever they have at the moment.
     pub(crate) mounted_handlers: Vec<Arc<Mounted>>,
     /// What routers were made of.
@@ -336,7 +338,7 @@ impl Inner {
         instance
     }
 
-    fn new_instance(&self, id: String, workflow: &Workflow) -> Arc<Instance> {
+    pub(crate) fn new_instance(&self, id: String, workflow: &Workflow) -> Arc<Instance> {
         Instance::new(id, workflow, &self.alarms, self.clock.now())
     }
 
@@ -392,6 +394,7 @@ impl Inner {
             workflow,
             now: self.clock.now(),
             journal_limit: self.journal_limit,
+            effects: self.effects.as_ref(),
         }
     }
 

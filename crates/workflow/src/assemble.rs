@@ -78,11 +78,12 @@ impl Workflow {
             |symbol, binding: &Binding| (binding.artifact.kind != Kind::Resource).then_some(symbol);
         for (&(_, symbol), &id) in &self.binding_ids {
             let binding = &self.bindings[id];
-            let edges = binding
-                .routes
-                .iter()
-                .flat_map(|route| &self.edges[route.edges.clone()]);
-            let rules = edges.flat_map(|edge| {
+            let routes = &binding.routes;
+            let edges = || {
+                let edges = routes.iter();
+                edges.flat_map(|route| &self.edges[route.edges.clone()])
+            };
+            let rules = edges().flat_map(|edge| {
                 edge.when
                     .iter()
                     .chain(edge.set.iter().map(|(_, rule)| rule))
@@ -91,7 +92,8 @@ impl Workflow {
             let result = rules.iter().any(|rule| rule.mentions(Root::Result));
             let asks = |rule: &Rule| rule.mentions(Root::Args) || rule.mentions(Root::Principal);
             let guards = binding.when.iter().chain(rules);
-            if binding.hold || guards.into_iter().any(asks) {
+            let has_effects = edges().any(|edge| !edge.effects.is_empty());
+            if binding.hold || has_effects || guards.into_iter().any(asks) {
                 called.insert(owner(symbol, binding));
             }
             self.bindings[id].reads.result = result;

@@ -293,6 +293,36 @@ impl Workflow {
         }
     }
 
+    /// Where an instance goes that is put into a state by somebody who may. It comes there as by
+    /// an edge, and a terminal state ends it; no call is left to be decided about.
+    ///
+    /// ```
+    /// use interlock_workflow::{Workflow, end};
+    ///
+    /// let flow = Workflow::builder("hello")
+    ///     .state("new", |s| s.initial().tool("greet", |t| t.success("met")))
+    ///     .state("met", |s| s.tool("leave", |t| t.success(end("new"))))
+    ///     .build()?;
+    /// let met = flow.state_id("met").expect("it is defined");
+    /// let mut instance = flow.start(7);
+    /// let step = flow.put(&instance, met);
+    /// instance.apply(&flow, &step, 8);
+    /// assert_eq!((instance.position().state, instance.visits(met)), (met, 1));
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn put(&self, instance: &Instance, to: StateId) -> Step<'_> {
+        let terminal = self.state(to).is_terminal();
+        let after = self.after_coming_to(to, terminal);
+        Step {
+            to,
+            terminal,
+            enters: !after.finished,
+            held: None,
+            after,
+            ..Step::nowhere(instance)
+        }
+    }
+
     /// Where an instance goes that takes this edge, whatever its guard says: for what plays a
     /// path that assumes it.
     pub fn take(&self, instance: &Instance, edge: EdgeId, end: &End<'_>) -> Step<'_> {

@@ -148,7 +148,7 @@ pub struct Binding {
 /// What has to be kept of a call for those who ask about it later.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Reads {
-    /// Something asks for the arguments or the caller.
+    /// Something asks for the arguments or the caller; effects may.
     pub(crate) call: bool,
     /// Something asks for the result.
     pub(crate) result: bool,
@@ -221,8 +221,8 @@ impl Binding {
         self.conditional
     }
 
-    /// Whether a guard, a value to remember or a hold wants to know with which arguments this
-    /// artifact was called, or by whom. It tells for all states: a call that waits for its turn may
+    /// Whether a guard, a value to remember, an effect or a hold wants to know with which arguments
+    /// this artifact was called, or by whom. It tells for all states: a call that waits for its turn may
     /// find another one.
     pub fn reads_call(&self) -> bool {
         self.reads.call

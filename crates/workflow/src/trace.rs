@@ -80,6 +80,18 @@ impl Trace {
             ..Self::default()
         }
     }
+
+    /// An instance is ended in its state by somebody who may, and goes nowhere from there.
+    pub fn abort(at: impl Into<String>) -> Self {
+        let at = at.into();
+        Self {
+            from: at.clone(),
+            to: at,
+            terminal: true,
+            finished: true,
+            ..Self::default()
+        }
+    }
 }
 
 impl Step<'_> {

@@ -238,14 +238,19 @@ impl Workflow {
 
     /// Where an instance stands once it has followed an edge.
     pub(crate) fn after(&self, edge: &Edge) -> Position {
-        match edge.terminal.then(|| self.settings.after_end()) {
+        self.after_coming_to(edge.to, edge.terminal)
+    }
+
+    /// Where an instance stands once it has come to a state, and perhaps to its end.
+    pub(crate) fn after_coming_to(&self, state: StateId, terminal: bool) -> Position {
+        match terminal.then(|| self.settings.after_end()) {
             None => Position {
-                state: edge.to,
+                state,
                 finished: false,
             },
             Some(Finish::Restart) => self.initial(),
             Some(Finish::Stay) => Position {
-                state: edge.to,
+                state,
                 finished: true,
             },
         }

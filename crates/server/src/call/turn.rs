@@ -7,13 +7,13 @@ use super::{
 use crate::{
     caller::Way,
     convert::{self, No},
-    instance::{Held, KeepError, Made, Marked},
+    instance::{Held, KeepError, Made, Marked, Moved},
     note::{News, Note},
     peer::Peer,
 };
 use futures_util::FutureExt;
 use interlock_proto::{Code, Refusal, invocation::Outcome};
-use interlock_workflow::{Pass, Refused};
+use interlock_workflow::{Pass, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
 
 /// How often a call tries to write down that it runs, if others write in between.
@@ -151,7 +151,7 @@ impl Running {
 
     pub(super) async fn commit(&mut self, outcome: Outcome) {
         let inner = Arc::clone(&self.shared.inner);
-        let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
+        let Some((mut turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
             return;
         };
         let books = inner.books(workflow);
@@ -159,25 +159,18 @@ impl Running {
         let result = reply.and_then(|reply| convert::result(self.kind, reply));
         let outcome = convert::outcome(outcome);
         match turn.commit(books, outcome, result.as_ref()).await {
-            Ok(Some(moved)) => {
-                let after = moved.after();
-                self.after = Some(after);
-                self.told = moved.instructions(workflow, &self.shared.caller.principal);
-                if inner.lists_change() {
-                    let kinds = || workflow.lists_differ(moved.before, after);
-                    // Whoever took the call back may not listen to it any more.
-                    let listens = !self.signals.has_heard_cancel();
-                    for kind in kinds().filter(|_| listens) {
-                        let note = Note {
-                            news: News::List(kind.into()),
-                            subscription: None,
-                        };
-                        self.route.insist(|out| note.write(out));
-                    }
-                    if let Some(instance) = &self.instance {
-                        let caller = self.peer().filter(|_| listens);
-                        instance.tell_others(caller, kinds().collect::<Vec<_>>().into_iter());
-                    }
+            Ok(Some(mut moved)) => {
+                let set_off = moved.set_off.take();
+                self.moved(workflow, &moved);
+                let Some(mut set_off) = set_off else {
+                    return;
+                };
+                let effects = inner.effects.as_ref();
+                let wants = effects.is_some_and(|effects| effects.want_result(&set_off.names));
+                let reply = self.reply.as_ref().filter(|_| wants);
+                set_off.done.result = reply.and_then(|reply| convert::result(self.kind, reply));
+                if let Some(moved) = turn.perform(inner.books(workflow), *set_off).await {
+                    self.moved(workflow, &moved);
                 }
             }
             Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
@@ -185,6 +178,31 @@ impl Running {
                 self.reply = None;
                 self.no = Some(self.unsaved(error));
             }
+        }
+    }
+
+    /// The instance has moved: what that means to the caller, and what everybody hears of it.
+    fn moved(&mut self, workflow: &Workflow, moved: &Moved) {
+        let after = moved.after();
+        self.after = Some(after);
+        let told = moved.instructions(workflow, &self.shared.caller.principal);
+        self.told.extend(told);
+        if !self.inner().lists_change() {
+            return;
+        }
+        let kinds = || workflow.lists_differ(moved.before, after);
+        // Whoever took the call back may not listen to it any more.
+        let listens = !self.signals.has_heard_cancel();
+        for kind in kinds().filter(|_| listens) {
+            let note = Note {
+                news: News::List(kind.into()),
+                subscription: None,
+            };
+            self.route.insist(|out| note.write(out));
+        }
+        if let Some(instance) = &self.instance {
+            let caller = self.peer().filter(|_| listens);
+            instance.tell_others(caller, kinds().collect::<Vec<_>>().into_iter());
         }
     }
 

@@ -1,7 +1,7 @@
 //! The one task of a server that looks after its instances: what is due, what was lost, what is
 //! not written down yet.
 
-use super::{Instance, KeepError};
+use super::{Held, Instance, KeepError, operating::Live};
 use crate::{clock, route::lock, server::Inner};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use interlock_proto::Time;
@@ -28,6 +28,7 @@ pub(crate) struct Alarms {
     book: Mutex<Book>,
     changed: Notify,
     next: AtomicU64,
+    pub(super) live: Live,
 }
 
 #[derive(Debug, Default)]
@@ -174,7 +175,13 @@ async fn look_after(inner: Arc<Inner>, instance: Arc<Instance>) {
             return;
         }
     }
-    match instance.look_after(&inner).await {
+    let looked_after = instance.look_after(&inner).await;
+    look_again(&inner, &instance, looked_after);
+}
+
+/// Arranges when an instance is looked after the next time.
+fn look_again(inner: &Inner, instance: &Arc<Instance>, looked_after: Result<Turned, KeepError>) {
+    match looked_after {
         // Whoever has the turn says so when it is free again.
         Ok(Turned::Taken) => {}
         Ok(Turned::Done) => instance.arm(),
@@ -188,6 +195,16 @@ async fn look_after(inner: Arc<Inner>, instance: Arc<Instance>) {
     }
 }
 
+/// Lets an instance catch up in a task of its own.
+async fn catch_up(inner: Arc<Inner>, instance: Arc<Instance>, held: Held) {
+    let Some(workflow) = &inner.workflow else {
+        return;
+    };
+    let caught_up = held.catch_up(inner.books(workflow)).await;
+    drop(held);
+    look_again(&inner, &instance, caught_up.map(|_| Turned::Done));
+}
+
 enum Turned {
     Done,
     /// Somebody else has the turn.
@@ -195,7 +212,7 @@ enum Turned {
 }
 
 impl Instance {
-    async fn look_after(self: &Arc<Self>, inner: &Inner) -> Result<Turned, KeepError> {
+    async fn look_after(self: &Arc<Self>, inner: &Arc<Inner>) -> Result<Turned, KeepError> {
         let Some(workflow) = &inner.workflow else {
             return Ok(Turned::Done);
         };
@@ -212,6 +229,11 @@ impl Instance {
             let Some(held) = Arc::clone(self).turn(Busy::Refuse).await else {
                 return Ok(Turned::Taken);
             };
+            if inner.effects.is_some() {
+                // Effects take their time, and nobody else is to wait for them.
+                tokio::spawn(catch_up(Arc::clone(inner), Arc::clone(self), held));
+                return Ok(Turned::Taken);
+            }
             held.catch_up(books).await?;
         }
         Ok(Turned::Done)

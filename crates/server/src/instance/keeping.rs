@@ -5,13 +5,15 @@ use super::{
     stored::{self, Running},
 };
 use crate::{
+    effect::Effects,
     journal::{Entry, What},
     route::lock,
 };
 use interlock_proto::Time;
 use interlock_store::{self as store, Change, Seq, Store, StoreError, Value};
-use interlock_workflow::{Instance as Run, Workflow};
+use interlock_workflow::{Busy, Instance as Run, Workflow};
 use std::sync::Arc;
+use tokio::sync::MutexGuard;
 
 /// What is needed to keep an instance.
 #[derive(Clone, Copy)]
@@ -21,6 +23,8 @@ pub(crate) struct Books<'a> {
     pub(crate) now: Time,
     /// How many journal entries are kept; all if not said.
     pub(crate) journal_limit: Option<u64>,
+    /// What steps can set off.
+    pub(crate) effects: Option<&'a Effects>,
 }
 
 /// Why an instance could not be kept.
@@ -41,7 +45,7 @@ pub(crate) enum KeepError {
 
 impl KeepError {
     /// Whether somebody else was faster, so that it helps to look again.
-    pub(super) const fn is_conflict(&self) -> bool {
+    pub(crate) const fn is_conflict(&self) -> bool {
         matches!(self, Self::Store(StoreError::Conflict { .. }))
     }
 }
@@ -165,9 +169,12 @@ impl Instance {
     /// Looks where an instance stands that others may have moved before, and lets it catch up with
     /// the time that has passed.
     pub(crate) async fn find(self: &Arc<Self>, books: Books<'_>) -> Result<(), KeepError> {
-        let known = lock(&self.seen).version.is_some();
-        if !known {
-            self.reload(&books).await?;
+        {
+            let pen = self.pen.lock().await;
+            let known = lock(&self.seen).version.is_some();
+            if !known {
+                self.read(&books, &pen).await?;
+            }
         }
         let is_due = {
             let seen = lock(&self.seen);
@@ -175,11 +182,7 @@ impl Instance {
             // What is due must be known to whoever comes after us.
             due.is_some_and(|due| due <= books.now.0 || seen.version.is_none())
         };
-        if is_due
-            && let Some(held) = Arc::clone(self)
-                .turn(interlock_workflow::Busy::Refuse)
-                .await
-        {
+        if is_due && let Some(held) = Arc::clone(self).turn(Busy::Refuse).await {
             held.catch_up(books).await?;
             held.begin(books).await?;
         }
@@ -187,8 +190,17 @@ impl Instance {
         Ok(())
     }
 
-    /// Somebody else has written: look what.
+    /// Somebody else has written: look what, and tell whoever is here.
     pub(super) async fn reload(&self, books: &Books<'_>) -> Result<(), KeepError> {
+        let pen = self.pen.lock().await;
+        let before = self.position();
+        self.read(books, &pen).await?;
+        self.tell_all(books.workflow, before, self.position());
+        Ok(())
+    }
+
+    /// With the pen in hand: what is read must not be older than what was written meanwhile.
+    async fn read(&self, books: &Books<'_>, _pen: &MutexGuard<'_, ()>) -> Result<(), KeepError> {
         let record = books.store.load(&self.key, time(books.now)).await?;
         let Some(record) = record else {
             let mut seen = lock(&self.seen);
@@ -210,7 +222,7 @@ impl Instance {
 
     /// Forgets the instance with its session. Its journal stays where journals are kept whole.
     pub(crate) async fn end(self: &Arc<Self>, books: Books<'_>) -> Result<(), KeepError> {
-        let held = Arc::clone(self).turn(interlock_workflow::Busy::Wait).await;
+        let held = Arc::clone(self).turn(Busy::Wait).await;
         if let Some(held) = &held
             && lock(&self.seen).lost.is_some()
         {
@@ -279,3 +291,6 @@ impl Untold {
 pub(super) const fn time(now: Time) -> store::Time {
     store::Time(now.0)
 }
+
+#[cfg(test)]
+mod tests;

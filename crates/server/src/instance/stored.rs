@@ -4,8 +4,8 @@ use super::{KeepError, keeping::Books};
 use interlock_store::Record as Kept;
 use interlock_workflow::{Call, Instance as Run, Kind, Position, Record};
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use std::sync::Arc;
+use serde_json::{Map, Value};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// The format in which records are written now.
 const FORMAT: u32 = 2;
@@ -39,14 +39,14 @@ pub(super) static NOTHING: Made = Made {
 
 /// A call that has its turn.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Running {
-    pub(super) call: u64,
-    pub(super) kind: Kind,
-    pub(super) name: String,
+pub(crate) struct Running {
+    pub(crate) call: u64,
+    pub(crate) kind: Kind,
+    pub(crate) name: String,
     /// When it must be over, in milliseconds since the epoch: what stands here after that belongs
     /// to a process that has died.
     #[serde(default)]
-    pub(super) until: u64,
+    pub(crate) until: u64,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     pub(super) made: Option<Arc<Made>>,
 }
@@ -169,6 +169,68 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
     }
 }
 
+/// What can be told of an instance, be it of another definition.
+pub(crate) struct Glance {
+    pub(crate) workflow: String,
+    /// It is of the definition that is served here.
+    pub(crate) is_ours: bool,
+    pub(crate) state: String,
+    pub(crate) finished: bool,
+    pub(crate) since: u64,
+    pub(crate) due: Option<u64>,
+    pub(crate) memory: Map<String, Value>,
+    pub(crate) visits: BTreeMap<String, u32>,
+    pub(crate) held: Option<interlock_workflow::Held>,
+    pub(crate) calls: u64,
+    pub(crate) running: Option<Running>,
+}
+
+impl Glance {
+    pub(super) fn of(books: &Books<'_>, run: &Run, calls: u64) -> Self {
+        let record = run.record(books.workflow);
+        Self {
+            due: run.due(),
+            is_ours: true,
+            ..Self::recorded(books.workflow.name().to_owned(), record, calls)
+        }
+    }
+
+    fn recorded(workflow: String, record: Record, calls: u64) -> Self {
+        Self {
+            workflow,
+            is_ours: false,
+            state: record.state,
+            finished: record.finished,
+            since: record.since,
+            due: None,
+            memory: record.memory,
+            visits: record.visits,
+            held: record.held,
+            calls,
+            running: None,
+        }
+    }
+}
+
+/// Reads a record of whatever definition, as far as it can be told.
+pub(super) fn glance(books: &Books<'_>, record: &Kept) -> Result<Glance, KeepError> {
+    match read(books, record) {
+        Ok(found) => Ok(Glance {
+            running: found.running,
+            ..Glance::of(books, &found.run, found.calls)
+        }),
+        Err(KeepError::Foreign(workflow)) => {
+            let stored: Result<Stored, _> = serde_json::from_slice(&record.value.bytes);
+            let stored = stored.map_err(|_| KeepError::Foreign(workflow))?;
+            Ok(Glance {
+                running: stored.running,
+                ..Glance::recorded(stored.workflow, stored.run, stored.calls)
+            })
+        }
+        Err(error) => Err(error),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -191,6 +253,7 @@ mod tests {
             workflow,
             now: Time(0),
             journal_limit: None,
+            effects: None,
         };
         let record = Kept {
             version: Version(1),
@@ -230,6 +293,7 @@ mod tests {
             workflow: &one,
             now: Time(0),
             journal_limit: None,
+            effects: None,
         };
         let bytes = written(&books, &one.start(0), (0, 0, None));
         assert!(reads(&one, bytes.clone()).is_ok());

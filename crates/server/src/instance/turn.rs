@@ -1,6 +1,6 @@
 //! Turns: whoever has one may move the instance.
 //!
-//! Everything that moves an instance does so by [`Held::take`]: the end of a call, the passing of
+//! Everything that moves an instance does so by [`Held::put`]: the end of a call, the passing of
 //! time, and whatever an operator decides.
 
 use super::{
@@ -9,13 +9,15 @@ use super::{
     stored::{Made, Running},
 };
 use crate::{
+    effect::{Done, SetOff},
     journal::{Entry, What},
     principal::Principal,
     route::lock,
 };
 use interlock_proto::Time;
 use interlock_workflow::{
-    Binding, End, Facts, Instance as Run, Outcome, Pass, Position, StateId, Step, Trace, Workflow,
+    Artifact, Binding, End, Facts, Instance as Run, Outcome, Pass, Position, StateId, Step, Trace,
+    Workflow,
 };
 use serde_json::{Map, Value};
 use std::sync::Arc;
@@ -28,7 +30,7 @@ const MOST_STEPS: usize = 64;
 /// Somebody's turn, before anything is written about it: the moment to judge the call again.
 #[derive(Debug)]
 pub(crate) struct Held {
-    instance: Arc<Instance>,
+    pub(super) instance: Arc<Instance>,
     guard: Option<OwnedMutexGuard<()>>,
 }
 
@@ -50,6 +52,8 @@ pub(crate) struct Moved {
     entered: [Option<StateId>; 2],
     /// What it remembered when it ended, if it has begun again and anybody wants to know.
     memory: Option<Map<String, Value>>,
+    /// What it sets off, which whoever has the turn runs.
+    pub(crate) set_off: Option<Box<SetOff>>,
 }
 
 impl Moved {
@@ -89,7 +93,7 @@ impl Held {
     ///
     /// What should have happened before happens first: if a call was dropped while it ran, nobody
     /// knows what it did, and if the time in a state is up, that state is left.
-    pub(crate) async fn catch_up(&self, books: Books<'_>) -> Result<Arc<Run>, KeepError> {
+    pub(crate) async fn catch_up(&self, mut books: Books<'_>) -> Result<Arc<Run>, KeepError> {
         for _ in 0..MOST_STEPS {
             let (lost, elsewhere, run) = {
                 let seen = lock(&self.instance.seen);
@@ -107,19 +111,34 @@ impl Held {
             } else if let Some(lost) = lost {
                 self.lose(&books, &run, &lost).await
             } else if let Some(step) = books.workflow.expire(&run, books.now.0) {
-                let timer = |trace| What::Timer { trace };
-                self.take(&books, &run, &step, None, timer).await.map(Some)
+                let timer = |trace| Entry::new(books.now.0, None, What::Timer { trace });
+                self.take(&books, &run, &step, timer).await.map(Some)
             } else {
                 return Ok(run);
             };
             match taken {
-                Ok(Some(moved)) => self.instance.tell_all(books.workflow, &moved),
+                Ok(Some(moved)) => {
+                    self.settled(books, moved).await;
+                    books = books.later();
+                }
                 Ok(None) => {}
                 Err(error) if error.is_conflict() => self.instance.reload(&books).await?,
                 Err(error) => return Err(error),
             }
         }
         Ok(self.instance.run())
+    }
+
+    /// Does what follows a step that nobody called for: tells every client, and runs its effects.
+    pub(super) async fn settled(&self, books: Books<'_>, moved: Moved) {
+        let (before, after) = (moved.before, moved.after());
+        self.instance.tell_all(books.workflow, before, after);
+        if let Some(set_off) = moved.set_off
+            && let Some(moved) = self.perform(books, *set_off).await
+        {
+            let (before, after) = (moved.before, moved.after());
+            self.instance.tell_all(books.workflow, before, after);
+        }
     }
 
     /// Nobody knows what a call did, and that is what is written down.
@@ -208,36 +227,75 @@ impl Held {
         }
     }
 
-    /// Takes a step of the instance as it is: the new state and its journal entry, in one commit.
-    pub(crate) async fn take(
+    /// Takes a step of the instance as it is.
+    pub(super) async fn take(
         &self,
         books: &Books<'_>,
         run: &Arc<Run>,
         step: &Step<'_>,
-        call: Option<u64>,
-        what: impl FnOnce(Trace) -> What + Send,
+        entry: impl FnOnce(Trace) -> Entry + Send,
     ) -> Result<Moved, KeepError> {
         let mut after = Run::clone(run);
         after.apply(books.workflow, step, books.now.0);
+        let entry = entry(step.trace(books.workflow));
+        let call = entry.call;
+        let mut moved = self.put(books, run, after, entry).await?;
+        let leaves = step.enters || step.terminal;
+        let anew = step.enters && step.after.state != step.to;
+        let is_told = anew && books.workflow.state(step.to).instructions().is_some();
+        moved.entered = [leaves.then_some(step.to), anew.then_some(step.after.state)];
+        moved.memory = is_told.then(|| remembered(run, step));
+        if books.effects.is_some() && !step.effects.is_empty() {
+            moved.set_off = Some(Box::new(SetOff {
+                names: step.effects.to_vec(),
+                done: self.done(books.workflow, run, step),
+                call,
+            }));
+        }
+        Ok(moved)
+    }
+
+    /// Puts the instance where it is to be: how it stands and its journal entry, in one commit.
+    pub(crate) async fn put(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        after: Run,
+        entry: Entry,
+    ) -> Result<Moved, KeepError> {
         let after = Arc::new(after);
-        let calls = call.unwrap_or_else(|| lock(&self.instance.seen).calls);
-        let what = what(step.trace(books.workflow));
+        let calls = entry.call;
+        let calls = calls.unwrap_or_else(|| lock(&self.instance.seen).calls);
         let writing = Writing {
             run: Arc::clone(&after),
             calls,
             running: None,
-            what: Some(Entry::new(books.now.0, call, what)),
+            what: Some(entry),
         };
         self.instance.write(books, writing).await?;
-        let leaves = step.enters || step.terminal;
-        let anew = step.enters && step.after.state != step.to;
-        let is_told = anew && books.workflow.state(step.to).instructions().is_some();
         Ok(Moved {
             before: run.position(),
             run: after,
-            entered: [leaves.then_some(step.to), anew.then_some(step.after.state)],
-            memory: is_told.then(|| remembered(run, step)),
+            entered: [None; 2],
+            memory: None,
+            set_off: None,
         })
+    }
+
+    /// A step as its effects see it, as far as it is not the end of a call.
+    fn done(&self, workflow: &Workflow, run: &Run, step: &Step<'_>) -> Done {
+        Done {
+            instance: Arc::clone(self.instance.id()),
+            from: workflow.state_name(step.from).to_owned(),
+            to: workflow.state_name(step.to).to_owned(),
+            ended: step.terminal,
+            call: None,
+            outcome: None,
+            args: Value::Null,
+            result: None,
+            memory: remembered(run, step),
+            principal: Principal::anonymous(),
+        }
     }
 
     async fn end(
@@ -258,16 +316,24 @@ impl Held {
         };
         let step = books.workflow.step(run, binding, &end);
         let (kind, name) = (running.kind, running.name.clone());
-        let what = |trace: Trace| match trace.held {
-            Some(_) => What::Held { kind, name, trace },
-            None => What::Step {
-                kind,
-                name,
-                outcome,
-                trace,
-            },
+        let entry = |trace: Trace| {
+            let what = match trace.held {
+                Some(_) => What::Held { kind, name, trace },
+                None => What::Step {
+                    kind,
+                    name,
+                    outcome,
+                    trace,
+                },
+            };
+            Entry::new(books.now.0, Some(running.call), what)
         };
-        self.take(books, run, &step, Some(running.call), what).await
+        let mut moved = self.take(books, run, &step, entry).await?;
+        if let Some(set_off) = &mut moved.set_off {
+            let artifact = Artifact::new(running.kind, &*running.name);
+            set_off.done.of_call(artifact, outcome, args, principal);
+        }
+        Ok(moved)
     }
 }
 
@@ -307,10 +373,10 @@ impl Turn {
         self.reads_result
     }
 
-    /// Takes the step for this end of the call. `None` if the binding is not where it was, which
+    /// Takes the step for this end of the call; the turn is kept until it is dropped. `None` if the binding is not where it was, which
     /// holding the turn rules out.
     pub(crate) async fn commit(
-        mut self,
+        &mut self,
         books: Books<'_>,
         outcome: Outcome,
         result: Option<&Value>,
@@ -331,6 +397,11 @@ impl Turn {
             }
             Ok(Pass::Always) | Err(_) => Ok(None),
         }
+    }
+
+    /// Runs what the step has set off. The step that a failure leads to, if one does.
+    pub(crate) async fn perform(&self, books: Books<'_>, set_off: SetOff) -> Option<Moved> {
+        self.held.perform(books, set_off).await
     }
 
     /// Gives the turn back: the call never began.

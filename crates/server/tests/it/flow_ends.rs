@@ -140,6 +140,13 @@ async fn a_state_that_was_visited_too_often_allows_nothing() {
         assert_eq!(refusal(&refused), 1082, "{refused}");
         let allowed = &refused["_meta"]["dev.interlock/refusal"]["allowed"];
         assert_eq!(*allowed, json!([]));
+        assert_eq!(
+            refused["content"][0]["text"],
+            format!(
+                "Tool '{tool}' is not allowed: state 'b' may be visited 2 times. No tool is \
+                 allowed now."
+            )
+        );
     }
 }
 

@@ -413,10 +413,6 @@ fn what_would_not_be_obeyed_is_not_served() {
     let also =
         |define: fn(BindingBuilder) -> BindingBuilder| base().state("a", |s| s.tool("go", define));
     for (builder, what) in [
-        (
-            also(|t| t.error(to("a").effect("mail"))),
-            "an effect (`effects`)",
-        ),
         (also(|t| t.approve("Go?")), "an approval (`approve`)"),
         (
             base().state("a", |s| s.sampling(1, |m| m.user("?"))),

@@ -131,6 +131,23 @@ async fn a_slow_store_stalls_its_own_call_and_nobody_else() {
     );
 }
 
+/// Seen to fail with a snapshot that is changed before the store has said yes.
+#[tokio::test]
+async fn a_list_is_that_of_the_old_state_until_the_new_one_is_saved() {
+    let (store, mut landed) = Slow::new();
+    let server = desk(tool("work")).store(store.clone()).build().unwrap();
+    let (mut client, _connection) = connect(&server);
+    client.initialize().await;
+    let id = client.begin("tools/call", json!({"name": "work"})).await;
+    for _ in 0..2 {
+        landed.recv().await.unwrap();
+        assert_eq!(client.tools().await, ["work", "peek", "search"]);
+        store.acknowledge.add_permits(1);
+    }
+    client.until(id).await;
+    assert_eq!(client.tools().await, ["close", "search"]);
+}
+
 /// The reservation has landed, but the call is taken back before the store says so. The instance
 /// must not be lost over it.
 #[tokio::test]

@@ -1,0 +1,368 @@
+//! What a server does after a step, by name.
+
+use crate::{
+    builder::BuildError,
+    call::quietly,
+    clock::{self, Clock},
+    failure::Failure,
+    lifespan::{App, Lifespan},
+    principal::Principal,
+};
+use futures_util::{FutureExt, future::BoxFuture};
+use interlock_proto::Time;
+use interlock_workflow::{Artifact, Outcome, StateId, Workflow};
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    future::Future,
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::Duration,
+};
+
+/// How long an effect may take unless it says otherwise.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// How many characters of what went wrong are kept.
+const MOST_WORDS: usize = 1_000;
+
+type Act = dyn Fn(Done, EffectContext) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync;
+
+/// What a server does after a step whose edge names it (`effects` in a file, `effect` in Rust).
+///
+/// Effects run once the step is committed and the lists that it changed are announced, in the
+/// order in which the edge names them, and before the call that took the step is answered. The
+/// instance's turn is kept meanwhile: the next call waits. A timer's step has its effects, too,
+/// and no caller.
+///
+/// Nothing that an effect does undoes the step. One that fails, panics or exceeds its deadline (30
+/// seconds unless [`deadline`](Self::deadline) says otherwise) has failed, and
+/// [`on_failure`](Self::on_failure) says what follows. The journal tells of each run. An effect
+/// runs at most once for a step: if the process dies in between, it is not run again, and the
+/// journal does not have it.
+///
+/// ```
+/// use interlock::{
+///     Context, Done, Effect, EffectContext, NoArguments, OnFailure, Server, Tool, Workflow,
+///     workflow::to,
+/// };
+///
+/// let flow = Workflow::builder("shop")
+///     .state("cart", |s| s.initial().tool("pay", |t| t.success(to("paid").effect("receipt"))))
+///     .state("unsent", |s| s.tool("pay", |t| t.success("paid")))
+///     .state("paid", |s| s.terminal())
+///     .build()?;
+/// let receipt = Effect::new("receipt", |done: Done, _: EffectContext| async move {
+///     println!("{} went from {} to {}", done.instance, done.from, done.to);
+///     Ok(())
+/// });
+/// let server = Server::builder("shop", "1.0.0")
+///     .tool(Tool::new("pay", |_: NoArguments, _: Context| async { "thank you" }))
+///     .effect(receipt.on_failure(OnFailure::take("unsent")))
+///     .workflow(flow)
+///     .build()?;
+/// # let _ = server;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct Effect {
+    name: Arc<str>,
+    act: Arc<Act>,
+    deadline: Duration,
+    on_failure: OnFailure,
+    wants_result: bool,
+}
+
+/// What follows if an effect fails. Whatever it is, the journal and the log tell of the failure.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OnFailure {
+    /// Nothing else. The next effect of the step runs.
+    #[default]
+    Log,
+    /// The instance takes a step to this state, wherever it stands then. The other effects of the
+    /// step that set it off do not run.
+    Take(String),
+}
+
+impl OnFailure {
+    /// The instance takes a step to this state.
+    pub fn take(state: impl Into<String>) -> Self {
+        Self::Take(state.into())
+    }
+}
+
+impl Effect {
+    /// What is done under this name. It must not block its thread.
+    pub fn new<F, R>(name: impl Into<Arc<str>>, act: F) -> Self
+    where
+        F: Fn(Done, EffectContext) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        Self {
+            name: name.into(),
+            act: Arc::new(move |done, context| act(done, context).boxed()),
+            deadline: DEADLINE,
+            on_failure: OnFailure::default(),
+            wants_result: false,
+        }
+    }
+
+    /// How long it may take.
+    pub const fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// What follows if it fails.
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// Lets it see what the call came to, which is not made JSON for others.
+    pub const fn with_result(mut self) -> Self {
+        self.wants_result = true;
+        self
+    }
+
+    pub(crate) const fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) const fn policy(&self) -> &OnFailure {
+        &self.on_failure
+    }
+}
+
+impl fmt::Debug for Effect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Effect")
+            .field("name", &self.name)
+            .field("deadline", &self.deadline)
+            .field("on_failure", &self.on_failure)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A step that was taken, as its effects see it.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Done {
+    /// The instance that took it.
+    pub instance: Arc<str>,
+    /// The state before.
+    pub from: String,
+    /// The state that the edge leads to. After an end, the instance may stand elsewhere.
+    pub to: String,
+    /// It ended the workflow.
+    pub ended: bool,
+    /// What was called; nothing if it was time that took the step.
+    pub call: Option<Artifact>,
+    /// How the call ended.
+    pub outcome: Option<Outcome>,
+    /// What it was called with.
+    pub args: Value,
+    /// What the call came to: for effects that [want to know](Effect::with_result), and if anybody
+    /// knows.
+    pub result: Option<Value>,
+    /// What the instance remembered with this step, before an end made it forget.
+    pub memory: Map<String, Value>,
+    /// On whose behalf the call was made.
+    pub principal: Principal,
+}
+
+impl Done {
+    pub(crate) fn of_call(
+        &mut self,
+        artifact: Artifact,
+        outcome: Outcome,
+        args: &Value,
+        principal: &Value,
+    ) {
+        self.call = Some(artifact);
+        self.outcome = Some(outcome);
+        self.args = args.clone();
+        self.principal = Principal::of_facts(principal);
+    }
+
+    /// What the instance remembered, as a type of one's own.
+    ///
+    /// # Errors
+    ///
+    /// If it does not fit the type.
+    pub fn memory_as<T: DeserializeOwned>(&self) -> Result<T, Failure> {
+        fit(&self.memory)
+    }
+}
+
+/// What an instance remembers, as a type of somebody's own.
+pub(crate) fn fit<T: DeserializeOwned>(memory: &Map<String, Value>) -> Result<T, Failure> {
+    T::deserialize(Value::Object(memory.clone())).map_err(|error| {
+        let wanted = std::any::type_name::<T>();
+        Failure::new(format!(
+            "what the instance remembers is no {wanted}: {error}"
+        ))
+    })
+}
+
+/// What an effect knows besides the step.
+#[derive(Clone)]
+pub struct EffectContext {
+    effect: Arc<str>,
+    until: Time,
+    app: Option<App>,
+}
+
+impl EffectContext {
+    /// What the effect is called.
+    #[must_use]
+    pub fn effect(&self) -> &str {
+        &self.effect
+    }
+
+    /// When it is given up.
+    #[must_use]
+    pub const fn until(&self) -> Time {
+        self.until
+    }
+
+    /// What the application's start hook made, if it made a `T`.
+    #[must_use]
+    pub fn app<T: Send + Sync + 'static>(&self) -> Option<&T> {
+        self.app.as_ref()?.downcast_ref()
+    }
+}
+
+impl fmt::Debug for EffectContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EffectContext")
+            .field("effect", &self.effect)
+            .field("until", &self.until)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The effects of a server, and what it takes to run them.
+pub(crate) struct Effects {
+    by_name: HashMap<Arc<str>, Effect>,
+    clock: Arc<dyn Clock>,
+    lifespan: Arc<Lifespan>,
+}
+
+impl Effects {
+    /// Nothing if there are none, so that nobody looks for them.
+    pub(crate) fn new(
+        effects: Vec<Effect>,
+        clock: &Arc<dyn Clock>,
+        lifespan: &Arc<Lifespan>,
+    ) -> Option<Self> {
+        if effects.is_empty() {
+            return None;
+        }
+        let named = |effect: Effect| (Arc::clone(&effect.name), effect);
+        Some(Self {
+            by_name: effects.into_iter().map(named).collect(),
+            clock: Arc::clone(clock),
+            lifespan: Arc::clone(lifespan),
+        })
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&Effect> {
+        self.by_name.get(name)
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Whether one of these wants to see what a call came to.
+    pub(crate) fn want_result(&self, names: &[String]) -> bool {
+        let mut effects = names.iter().filter_map(|name| self.get(name));
+        effects.any(|effect| effect.wants_result)
+    }
+
+    /// Runs one, and says what went wrong.
+    pub(crate) async fn run(&self, effect: &Effect, done: &Done) -> Result<(), String> {
+        let until = self.clock.now() + effect.deadline;
+        let context = EffectContext {
+            effect: Arc::clone(&effect.name),
+            until,
+            app: self.lifespan.app(),
+        };
+        let mut done = done.clone();
+        if !effect.wants_result {
+            done.result = None;
+        }
+        let act = Arc::clone(&effect.act);
+        let doing = AssertUnwindSafe(async move { act(done, context).await });
+        let mut doing = doing.catch_unwind().boxed();
+        let ended = tokio::select! {
+            biased;
+            ended = &mut doing => Some(ended),
+            () = clock::sleep_until(&*self.clock, Some(until)) => None,
+        };
+        quietly(|| drop(doing));
+        let failed = match ended {
+            Some(Ok(Ok(()))) => return Ok(()),
+            Some(Ok(Err(failure))) => failure.to_string(),
+            Some(Err(payload)) => {
+                quietly(|| drop(payload));
+                "it panicked".to_owned()
+            }
+            None => format!("it was not done within {:?}", effect.deadline),
+        };
+        Err(failed.chars().take(MOST_WORDS).collect())
+    }
+}
+
+/// Whether the effects of a server and of its workflow are the same.
+pub(crate) fn check(effects: &[Effect], workflow: Option<&Workflow>, errors: &mut Vec<BuildError>) {
+    let mut known = BTreeSet::new();
+    for effect in effects {
+        if !known.insert(&**effect.name()) {
+            let name = effect.name().to_string();
+            errors.push(BuildError::DuplicateEffect { name });
+        }
+        if let OnFailure::Take(state) = effect.policy()
+            && workflow.is_some_and(|flow| flow.state_id(state).is_none())
+        {
+            errors.push(BuildError::EffectState {
+                effect: effect.name().to_string(),
+                state: state.clone(),
+            });
+        }
+    }
+    let edges = workflow.into_iter().flat_map(Workflow::edges);
+    let named: BTreeSet<&str> = edges
+        .flat_map(|(_, edge)| edge.effects.iter().map(String::as_str))
+        .collect();
+    let missing: Vec<_> = named.difference(&known).map(ToString::to_string).collect();
+    if !missing.is_empty() {
+        errors.push(BuildError::Effects { names: missing });
+    }
+    for unused in known.difference(&named) {
+        tracing::warn!(effect = unused, "no edge of the workflow names the effect");
+    }
+}
+
+/// What a step sets off.
+#[derive(Clone, Debug)]
+pub(crate) struct SetOff {
+    /// The effects, in order.
+    pub(crate) names: Vec<String>,
+    pub(crate) done: Done,
+    /// The number of the call that took the step.
+    pub(crate) call: Option<u64>,
+}
+
+/// Where an effect leads that has failed.
+pub(crate) fn leads_to(effect: &Effect, workflow: &Workflow) -> Option<StateId> {
+    match effect.policy() {
+        OnFailure::Log => None,
+        OnFailure::Take(state) => workflow.state_id(state),
+    }
+}

@@ -1,0 +1,113 @@
+//! How instances are kept, without a server around them.
+
+use super::*;
+use crate::instance::{Alarms, Marked, Turn};
+use interlock_store::{Key, MemoryStore};
+use interlock_workflow::{Kind, Outcome, Pass, Workflow, end};
+
+const NOW: Time = Time(1_000);
+
+fn flow() -> Workflow {
+    Workflow::builder("w")
+        .state("a", |s| {
+            s.initial()
+                .tool("go", |t| t.success(end("a")).unknown("unclear"))
+        })
+        .state("unclear", |s| s.tool("end", |t| t.success(end("a"))))
+        .build()
+        .unwrap()
+}
+
+fn books<'a>(store: &'a MemoryStore, workflow: &'a Workflow, now: Time) -> Books<'a> {
+    Books {
+        store,
+        workflow,
+        now,
+        journal_limit: Some(10),
+        effects: None,
+    }
+}
+
+fn instance(workflow: &Workflow) -> Arc<Instance> {
+    Instance::new("i", workflow, &Arc::<Alarms>::default(), NOW)
+}
+
+async fn begin(instance: &Arc<Instance>, books: Books<'_>, until: Time) -> Turn {
+    let held = Arc::clone(instance).turn(Busy::Wait).await.unwrap();
+    let run = held.catch_up(books).await.unwrap();
+    let Ok(Pass::Bound(binding)) = books.workflow.admit(run.position(), Kind::Tool, "go") else {
+        panic!("it is not bound");
+    };
+    match held.mark(books, binding, None, until).await.unwrap() {
+        Marked::Yes(turn) => turn,
+        Marked::Stale(_) => panic!("nobody else is here"),
+    }
+}
+
+fn state(instance: &Instance, workflow: &Workflow) -> String {
+    workflow.state_name(instance.position().state).to_owned()
+}
+
+#[tokio::test]
+async fn a_journal_is_kept_within_its_limit_whatever_fills_it() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    for _ in 0..100 {
+        for _ in 0..20 {
+            instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
+        }
+        instance.write_refusals(&books).await.unwrap();
+        let mut turn = begin(&instance, books, NOW).await;
+        turn.commit(books, Outcome::Success, None).await.unwrap();
+    }
+    let key = Key::new(super::super::KIND, "i").unwrap();
+    let journal = store.journal(&key, Seq::START, 10_000).await.unwrap();
+    assert!(journal.len() <= 10 + 256, "{}", journal.len());
+    let last = journal.last().unwrap().seq;
+    assert_eq!(last, Seq(1 + 100 * 21), "every entry was counted");
+}
+
+/// A process that dies leaves "running call N" behind, and nobody can tell whether it lives.
+#[tokio::test]
+async fn a_call_of_a_process_that_died_is_unknown_once_its_time_is_over() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let until = Time(5_000);
+    let turn = begin(&instance(&flow), books(&store, &flow, NOW), until).await;
+    std::mem::forget(turn);
+
+    let other = instance(&flow);
+    other.find(books(&store, &flow, NOW)).await.unwrap();
+    let early = books(&store, &flow, Time(4_999));
+    let held = Arc::clone(&other).turn(Busy::Wait).await.unwrap();
+    let refused = held.catch_up(early).await;
+    assert!(matches!(refused, Err(KeepError::RunningElsewhere)));
+    assert_eq!(state(&other, &flow), "a");
+    held.catch_up(books(&store, &flow, until)).await.unwrap();
+    assert_eq!(state(&other, &flow), "unclear");
+}
+
+#[tokio::test]
+async fn a_call_that_ended_elsewhere_leaves_the_instance_free() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let all = books(&store, &flow, NOW);
+    let mut turn = begin(&instance(&flow), all, Time(5_000)).await;
+    let other = instance(&flow);
+    other.find(all).await.unwrap();
+    turn.commit(all, Outcome::Unknown, None).await.unwrap();
+    let held = Arc::clone(&other).turn(Busy::Wait).await.unwrap();
+    held.catch_up(all).await.unwrap();
+    assert_eq!(state(&other, &flow), "unclear");
+}
+
+/// Whoever looks for an instance that somebody is just writing must not forget what was written.
+#[tokio::test]
+async fn looking_for_an_instance_while_it_is_written_forgets_nothing() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (all, instance) = (books(&store, &flow, NOW), instance(&flow));
+    let mut turn = begin(&instance, all, NOW).await;
+    instance.find(all).await.unwrap();
+    assert!(lock(&instance.seen).elsewhere.is_none());
+    let moved = turn.commit(all, Outcome::Unknown, None).await.unwrap();
+    assert!(moved.is_some());
+    assert_eq!(state(&instance, &flow), "unclear");
+}

@@ -1,0 +1,204 @@
+//! What operators do to an instance, and how they see it.
+
+use super::{
+    Books, Held, Instance, KIND, KeepError, Moved,
+    stored::{self, Glance},
+};
+use crate::{
+    journal::{Entry, What},
+    route::lock,
+};
+use interlock_store::{Key, Version};
+use interlock_workflow::{Artifact, Outcome, StateId, Trace};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, Weak},
+};
+
+/// The instances that are in memory, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct Live(Mutex<HashMap<Arc<str>, Weak<Instance>>>);
+
+impl Live {
+    pub(super) fn enter(&self, instance: &Arc<Instance>) {
+        let id = Arc::clone(&instance.id);
+        lock(&self.0).insert(id, Arc::downgrade(instance));
+    }
+
+    /// An instance is gone, unless another one has taken its place.
+    pub(super) fn leave(&self, id: &Arc<str>) {
+        let mut live = lock(&self.0);
+        if live.get(id).is_some_and(|one| one.strong_count() == 0) {
+            live.remove(id);
+        }
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<Arc<Instance>> {
+        let live = lock(&self.0);
+        live.get(id).and_then(Weak::upgrade)
+    }
+}
+
+/// What an operator decides.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Order {
+    /// It begins anew.
+    Reset,
+    /// It comes to this state.
+    Move(StateId),
+    /// It ends where it is.
+    Abort,
+    /// The call of which nobody knew what it did has ended so.
+    Settle(Outcome),
+}
+
+/// Who decides, and why.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Decision<'a> {
+    pub(crate) by: &'a str,
+    pub(crate) reason: &'a str,
+}
+
+impl Decision<'_> {
+    fn entry(&self, now: u64, what: What) -> Entry {
+        Entry {
+            by: Some(self.by.to_owned()),
+            reason: Some(self.reason.to_owned()),
+            ..Entry::new(now, None, what)
+        }
+    }
+}
+
+/// Why an order was not obeyed.
+#[derive(Debug)]
+pub(crate) enum Disobeyed {
+    Keep(KeepError),
+    /// It is over already.
+    Finished,
+    /// There is no call to decide about.
+    NotHeld,
+    /// That does not settle it.
+    Unsettled,
+}
+
+impl From<KeepError> for Disobeyed {
+    fn from(error: KeepError) -> Self {
+        Self::Keep(error)
+    }
+}
+
+/// What the store, or else the memory, knows of an instance.
+pub(crate) struct Found {
+    pub(crate) glance: Glance,
+    /// None if it is not written down yet.
+    pub(crate) version: Option<Version>,
+}
+
+/// The key of an id that somebody says; nothing if it can be none.
+pub(crate) fn key_of(id: &str) -> Option<Key> {
+    Key::new(KIND, id).ok()
+}
+
+/// What the store knows under this key.
+pub(crate) async fn look_up(books: &Books<'_>, key: &Key) -> Result<Option<Found>, KeepError> {
+    let now = super::keeping::time(books.now);
+    let Some(record) = books.store.load(key, now).await? else {
+        return Ok(None);
+    };
+    Ok(Some(Found {
+        glance: stored::glance(books, &record)?,
+        version: Some(record.version),
+    }))
+}
+
+impl Instance {
+    /// What is known of it here.
+    pub(crate) fn look(&self, books: &Books<'_>) -> Option<Found> {
+        let seen = lock(&self.seen);
+        (!seen.ended).then(|| Found {
+            glance: Glance::of(books, &seen.run, seen.calls),
+            version: seen.version,
+        })
+    }
+
+    /// Writes down what is not written yet, so that the journal is up to date.
+    pub(crate) async fn write_up(&self, books: &Books<'_>) -> Result<(), KeepError> {
+        self.write_refusals(books).await
+    }
+}
+
+impl Held {
+    /// Whether there is such an instance: it is written down, or in memory and not over.
+    pub(crate) fn exists(&self, is_live: bool) -> bool {
+        let seen = lock(&self.instance.seen);
+        !seen.ended && (is_live || seen.version.is_some())
+    }
+
+    /// Looks how the store knows the instance, and lets it catch up.
+    pub(crate) async fn refresh(&self, books: Books<'_>) -> Result<(), KeepError> {
+        // What was lost here, the store takes for something that runs elsewhere.
+        let is_lost = lock(&self.instance.seen).lost.is_some();
+        if !is_lost {
+            self.instance.reload(&books).await?;
+        }
+        self.catch_up(books).await.map(|_| ())
+    }
+
+    /// Does what an operator has decided, on the instance as it is.
+    pub(crate) async fn obey(
+        &self,
+        books: Books<'_>,
+        order: Order,
+        decision: Decision<'_>,
+    ) -> Result<(), Disobeyed> {
+        let moved = self.decided(&books, order, decision).await?;
+        self.settled(books, moved).await;
+        Ok(())
+    }
+
+    async fn decided(
+        &self,
+        books: &Books<'_>,
+        order: Order,
+        decision: Decision<'_>,
+    ) -> Result<Moved, Disobeyed> {
+        let (workflow, now) = (books.workflow, books.now.0);
+        let run = self.instance.run();
+        let moved = match order {
+            Order::Reset => {
+                let entry = decision.entry(now, What::Reset);
+                self.put(books, &run, workflow.start(now), entry).await?
+            }
+            Order::Move(to) => {
+                let step = workflow.put(&run, to);
+                let entry = |trace| decision.entry(now, What::Moved { trace });
+                self.take(books, &run, &step, entry).await?
+            }
+            Order::Abort => {
+                if run.position().finished {
+                    return Err(Disobeyed::Finished);
+                }
+                let trace = Trace::abort(workflow.state_name(run.position().state));
+                let mut after = run.as_ref().clone();
+                let known = after.retrace(workflow, &trace, now);
+                known.map_err(|_| KeepError::Foreign(workflow.name().to_owned()))?;
+                let entry = decision.entry(now, What::Aborted { trace });
+                self.put(books, &run, after, entry).await?
+            }
+            Order::Settle(outcome) => {
+                let held = run.held().ok_or(Disobeyed::NotHeld)?;
+                let step = workflow.settle(&run, outcome, None);
+                let step = step.ok_or(Disobeyed::Unsettled)?;
+                let entry = |trace| decision.entry(now, What::Settled { outcome, trace });
+                let mut moved = self.take(books, &run, &step, entry).await?;
+                if let Some(set_off) = &mut moved.set_off {
+                    let artifact = Artifact::clone(&held.artifact);
+                    let done = &mut set_off.done;
+                    done.of_call(artifact, outcome, &held.args, &held.principal);
+                }
+                moved
+            }
+        };
+        Ok(moved)
+    }
+}

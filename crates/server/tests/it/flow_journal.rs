@@ -1,0 +1,200 @@
+//! What the journal of an instance says.
+
+use crate::{
+    common::{OnCancel, desk_with, held, refusal, tool},
+    flow_guards::{client_of, echo},
+};
+use interlock::{
+    Server, Workflow,
+    journal::{Entry, What},
+    store::{Key, Kind, MemoryStore, Seq, Store},
+    workflow::{Busy, Scope, Settings, end, to},
+};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// What the store has written down about an instance.
+pub(crate) async fn entries(store: &MemoryStore, instance: &str) -> Vec<Value> {
+    let key = Key::new(Kind::from_static("instance"), instance).unwrap();
+    let logged = store.journal(&key, Seq(0), 100_000).await.unwrap();
+    let read = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap();
+    logged.iter().map(|entry| read(&entry.bytes)).collect()
+}
+
+/// The entries of one kind.
+pub(crate) fn of_kind<'a>(journal: &'a [Value], what: &str) -> Vec<&'a Value> {
+    journal
+        .iter()
+        .filter(|entry| entry["what"] == what)
+        .collect()
+}
+
+/// Waits until the journal has so many entries.
+async fn entries_when(store: &MemoryStore, instance: &str, count: usize) -> Vec<Value> {
+    let journal = async {
+        loop {
+            let journal = entries(store, instance).await;
+            if journal.len() >= count {
+                return journal;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let journal = tokio::time::timeout(crate::common::PATIENCE, journal).await;
+    journal.expect("it must be written down")
+}
+
+fn global() -> Settings {
+    Settings {
+        scope: Scope::Global,
+        ..Settings::default()
+    }
+}
+
+#[tokio::test]
+async fn a_journal_tells_everything_in_order() {
+    let flow = Workflow::builder("w")
+        .settings(global())
+        .state("a", |s| {
+            s.initial().tool("go", |t| {
+                t.when("args.n > 0")
+                    .success(to("b").when("result.nothing == 1"))
+                    .success(to("b").set("n", "args.n").set("m", "args.m"))
+            })
+        })
+        .state("b", |s| s.tool("end", |t| t.success(end("done"))))
+        .build()
+        .unwrap();
+    let store = MemoryStore::default();
+    let server = Server::builder("s", "0").tool(echo("go")).tool(echo("end"));
+    let server = server.store(Arc::new(store.clone())).workflow(flow);
+    let (mut client, _connection) = client_of(&server.build().unwrap()).await;
+    client.call("end", json!({})).await;
+    client.call("go", json!({"n": 0})).await;
+    client.call("go", json!({})).await;
+    client.call("go", json!({"n": 1})).await;
+    client.call("end", json!({})).await;
+    let journal = entries(&store, "global:w").await;
+    let mut said: Vec<Value> = journal;
+    for entry in &mut said {
+        let entry = entry.as_object_mut().unwrap();
+        assert!(entry.remove("at").unwrap().as_u64() > Some(0));
+        assert_eq!(entry.remove("format"), Some(json!(2)));
+        entry.remove("fingerprint");
+    }
+    let refused = |name: &str, code: u16, why: &str| {
+        let why = format!("tool {name:?} is not allowed {why}");
+        json!({"what": "refused", "kind": "tool", "name": name, "code": code, "why": why})
+    };
+    assert_eq!(
+        said,
+        [
+            json!({"what": "started", "workflow": "w"}),
+            refused("end", 1081, "in state \"a\""),
+            refused("go", 1082, "with these arguments: args.n > 0 is not true"),
+            refused(
+                "go",
+                1082,
+                "with these arguments: args.n > 0 has no answer: there is no `args.n`"
+            ),
+            json!({
+                "call": 1, "what": "step", "kind": "tool", "name": "go", "outcome": "success",
+                "from": "a", "to": "b", "enters": true, "set": {"n": 1}, "forgets": ["m"],
+                "faults": [
+                    "guard \"result.nothing == 1\" has no answer: there is no `result.nothing`",
+                    "\"m\" could not be worked out: there is no `args.m`",
+                ],
+            }),
+            json!({
+                "call": 2, "what": "step", "kind": "tool", "name": "end", "outcome": "success",
+                "from": "b", "to": "done", "terminal": true, "after": "a", "enters": true,
+            }),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn refusals_are_written_down_although_nothing_else_happens() {
+    let store = MemoryStore::default();
+    let server = desk_with(global(), tool("work")).store(Arc::new(store.clone()));
+    let (mut client, _connection) = client_of(&server.build().unwrap()).await;
+    for _ in 0..3 {
+        let (_, refused) = client.call("close", json!({})).await;
+        assert_eq!(refusal(&refused), 1081);
+    }
+    let journal = entries_when(&store, "global:desk", 4).await;
+    assert_eq!(of_kind(&journal, "refused").len(), 3);
+}
+
+#[tokio::test]
+async fn a_busy_instance_says_so_in_its_journal() {
+    let settings = Settings {
+        busy: Busy::Refuse,
+        ..global()
+    };
+    let store = MemoryStore::default();
+    let (work, mut held) = held("work", OnCancel::GoesOn);
+    let server = desk_with(settings, work).store(Arc::new(store.clone()));
+    let (mut client, _connection) = client_of(&server.build().unwrap()).await;
+    client.begin("tools/call", json!({"name": "work"})).await;
+    held.started().await;
+    let (_, refused) = client.call("work", json!({})).await;
+    assert_eq!(refusal(&refused), 1084);
+    let journal = entries_when(&store, "global:desk", 2).await;
+    assert_eq!(journal[1]["code"], 1084, "{journal:?}");
+}
+
+/// Whoever is refused a hundred thousand times does not fill the memory with it.
+#[tokio::test]
+async fn refusals_that_come_too_fast_are_counted() {
+    const MANY: usize = 2_000;
+    let store = MemoryStore::default();
+    let server = desk_with(global(), tool("work")).store(Arc::new(store.clone()));
+    let (mut client, _connection) = client_of(&server.build().unwrap()).await;
+    let mut lines = String::new();
+    for id in 0..MANY {
+        let call = json!({"jsonrpc": "2.0", "id": format!("c{id}"), "method": "tools/call", "params": {"name": "close"}});
+        lines.push_str(&format!("{call}\n"));
+    }
+    client.send_bytes(lines.as_bytes()).await;
+    for _ in 0..MANY {
+        client.receive().await.unwrap();
+    }
+    client.call("work", json!({})).await;
+    let written = entries(&store, "global:desk").await;
+    let unwritten = of_kind(&written, "unwritten");
+    let unwritten = unwritten
+        .iter()
+        .map(|entry| entry["refusals"].as_u64().unwrap());
+    let unwritten = usize::try_from(unwritten.sum::<u64>()).unwrap();
+    assert_eq!(of_kind(&written, "refused").len() + unwritten, MANY);
+}
+
+#[tokio::test]
+async fn entries_are_what_the_public_type_says() {
+    let store = MemoryStore::default();
+    let server = desk_with(global(), tool("work")).store(Arc::new(store.clone()));
+    let (mut client, _connection) = client_of(&server.build().unwrap()).await;
+    client.call("work", json!({})).await;
+    let read = |value: &Value| serde_json::from_value::<Entry>(value.clone()).unwrap();
+    let journal = entries(&store, "global:desk").await;
+    let journal: Vec<_> = journal.iter().map(read).collect();
+    assert!(matches!(&journal[0].what, What::Started { workflow, .. } if workflow == "desk"));
+    assert!(matches!(&journal[1].what, What::Step { name, .. } if name == "work"));
+    assert_eq!(journal[1].call, Some(1));
+}
+
+/// A session that is gone leaves its journal where journals are kept whole.
+#[tokio::test]
+async fn the_end_of_a_session_is_the_last_that_its_journal_says() {
+    let store = MemoryStore::default();
+    let server = desk_with(Settings::default(), tool("work")).store(Arc::new(store.clone()));
+    let (mut client, connection) = client_of(&server.build().unwrap()).await;
+    let (_, result) = client.call("work", json!({})).await;
+    let instance = result["_meta"]["dev.interlock/workflow"]["instance"].clone();
+    client.hang_up();
+    connection.ended().await;
+    let journal = entries(&store, instance.as_str().unwrap()).await;
+    let said: Vec<_> = journal.iter().map(|entry| &entry["what"]).collect();
+    assert_eq!(said, ["started", "step", "ended"]);
+}

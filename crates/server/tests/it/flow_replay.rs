@@ -1,0 +1,397 @@
+//! For any workflow and any traffic, the journal gives the present state.
+
+use interlock::{
+    Context, Failure, Server, Tool, Workflow,
+    journal::{Entry, replay},
+    model::JsonObject,
+    store::{Key, Kind, MemoryStore, Seq, Store, Time},
+    workflow::{self, Finish, Outcome, Record, Scope, Settings, Target, end, to},
+};
+use interlock_testkit::{Client, ManualClock, connect};
+use proptest::{prelude::*, test_runner::TestRunner};
+use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
+
+const TOOLS: [&str; 4] = ["t0", "t1", "t2", "t3"];
+
+#[derive(Clone, Debug)]
+struct Plan {
+    stays: bool,
+    keeps: bool,
+    states: Vec<PlanState>,
+}
+
+#[derive(Clone, Debug)]
+struct PlanState {
+    terminal: bool,
+    max_visits: Option<u32>,
+    bindings: Vec<PlanBinding>,
+    timers: Vec<PlanEdge>,
+}
+
+#[derive(Clone, Debug)]
+struct PlanBinding {
+    tool: usize,
+    guarded: bool,
+    hold: bool,
+    edges: Vec<(Outcome, Vec<PlanEdge>)>,
+}
+
+#[derive(Clone, Debug)]
+struct PlanEdge {
+    to: usize,
+    terminal: bool,
+    set: Option<usize>,
+}
+
+/// What edges remember. One cannot always be worked out.
+const VALUES: [&str; 4] = [
+    "visits",
+    "args.g",
+    "has(ctx.k1) ? [ctx.k1, 0.5, null] : {'first': state}",
+    "result.structuredContent.n / args.g",
+];
+
+fn edges(states: usize) -> impl Strategy<Value = PlanEdge> {
+    let set = prop::option::of(0..VALUES.len());
+    (0..states, prop::bool::weighted(0.2), set).prop_map(|(to, terminal, set)| PlanEdge {
+        to,
+        terminal,
+        set,
+    })
+}
+
+fn bindings(states: usize) -> impl Strategy<Value = PlanBinding> {
+    let outcomes = prop::sample::subsequence(Outcome::ALL.to_vec(), 1..=5);
+    let alternatives = prop::collection::vec(edges(states), 1..=3);
+    let all = prop::collection::vec(alternatives, 5);
+    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.2));
+    (0..TOOLS.len(), flags, outcomes, all).prop_map(|(tool, (guarded, hold), outcomes, edges)| {
+        PlanBinding {
+            tool,
+            guarded,
+            hold,
+            edges: outcomes.into_iter().zip(edges).collect(),
+        }
+    })
+}
+
+fn states(count: usize) -> impl Strategy<Value = PlanState> {
+    let max_visits = prop::option::weighted(0.2, 1..4_u32);
+    let bindings = prop::collection::vec(bindings(count), 1..4);
+    let timers = prop::collection::vec(edges(count), 0..3);
+    (prop::bool::weighted(0.1), max_visits, bindings, timers).prop_map(
+        |(terminal, max_visits, mut bindings, timers)| {
+            bindings.sort_by_key(|binding| binding.tool);
+            bindings.dedup_by_key(|binding| binding.tool);
+            PlanState {
+                terminal,
+                max_visits,
+                bindings,
+                timers,
+            }
+        },
+    )
+}
+
+fn plans() -> impl Strategy<Value = Plan> {
+    let states = (1..6_usize).prop_flat_map(|count| prop::collection::vec(states(count), count));
+    let stays = prop::bool::weighted(0.2);
+    (stays, any::<bool>(), states).prop_map(|(stays, keeps, states)| Plan {
+        stays,
+        keeps,
+        states,
+    })
+}
+
+impl PlanEdge {
+    fn target(&self, guard: Option<usize>, by_time: bool) -> Target {
+        let name = format!("s{}", self.to);
+        let mut target = if self.terminal { end(name) } else { to(name) };
+        if let Some(set) = self.set {
+            let value = if by_time { VALUES[0] } else { VALUES[set] };
+            target = target.set(format!("k{}", set % 2), value);
+        }
+        match guard {
+            Some(g) => target.when(format!("args.g == {g}")),
+            None => target,
+        }
+    }
+}
+
+impl Plan {
+    fn build(&self) -> Option<Workflow> {
+        let settings = Settings {
+            scope: Scope::Global,
+            finish: if self.stays {
+                Finish::Stay
+            } else {
+                Finish::Restart
+            },
+            keep: if self.keeps {
+                vec!["k1".to_owned()]
+            } else {
+                Vec::new()
+            },
+            ..Settings::default()
+        };
+        let mut builder = Workflow::builder("w").settings(settings);
+        for (at, plan) in self.states.iter().enumerate() {
+            builder = builder.state(format!("s{at}"), |s| plan.define(at == 0, s));
+        }
+        builder.build().ok()
+    }
+}
+
+impl PlanState {
+    fn define(&self, initial: bool, mut s: workflow::StateBuilder) -> workflow::StateBuilder {
+        if initial {
+            s = s.initial();
+        }
+        if self.terminal {
+            s = s.terminal();
+        }
+        if let Some(most) = self.max_visits {
+            s = s.max_visits(most);
+        }
+        for binding in &self.bindings {
+            s = s.tool(TOOLS[binding.tool], |mut t| {
+                if binding.guarded {
+                    t = t.when("args.g < 2");
+                }
+                if binding.hold {
+                    t = t.hold();
+                }
+                for (outcome, edges) in &binding.edges {
+                    if binding.hold && *outcome == Outcome::Unknown {
+                        continue;
+                    }
+                    let last = edges.len() - 1;
+                    for (at, edge) in edges.iter().enumerate() {
+                        let guard = (at < last).then_some(at);
+                        t = t.on(*outcome, edge.target(guard, false));
+                    }
+                }
+                t
+            });
+        }
+        for (at, edge) in self.timers.iter().enumerate() {
+            let after = Duration::from_secs(40 * (at as u64 + 1));
+            s = s.after(after, edge.target(None, true));
+        }
+        s
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Call {
+        tool: usize,
+        g: i64,
+        fail: bool,
+    },
+    /// Several calls at once, by two clients.
+    Burst(Vec<(usize, i64)>),
+    Wait(u64),
+    /// A call that does not end by itself, and is taken back or not.
+    Hang {
+        tool: usize,
+        cancel: bool,
+        stops: bool,
+    },
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let tool = || 0..TOOLS.len();
+    let act = prop_oneof![
+        6 => (tool(), 0..3_i64, prop::bool::weighted(0.25))
+            .prop_map(|(tool, g, fail)| Act::Call { tool, g, fail }),
+        2 => prop::collection::vec((tool(), 0..3_i64), 2..5).prop_map(Act::Burst),
+        2 => (1..100_u64).prop_map(Act::Wait),
+        1 => (tool(), any::<bool>(), any::<bool>())
+            .prop_map(|(tool, cancel, stops)| Act::Hang { tool, cancel, stops }),
+    ];
+    prop::collection::vec(act, 1..25)
+}
+
+/// A tool that does what its arguments say.
+fn puppet(name: &'static str) -> Tool {
+    let schema = JsonObject::from_iter([("type".to_owned(), json!("object"))]);
+    Tool::raw(name, schema, |arguments, context: Context| async move {
+        let says = |what: &str| arguments.get(what) == Some(&json!(true));
+        if says("hang") {
+            if says("stops") {
+                context.cancelled().await;
+                return Err(Failure::stopped());
+            }
+            std::future::pending::<()>().await;
+        }
+        if says("fail") {
+            return Err(Failure::new("as asked"));
+        }
+        tokio::task::yield_now().await;
+        Ok(interlock::Json(json!({"n": 1})))
+    })
+}
+
+struct Stage {
+    flow: Workflow,
+    clock: Arc<ManualClock>,
+    store: MemoryStore,
+    one: Client,
+    two: Client,
+}
+
+impl Stage {
+    async fn act(&mut self, act: &Act) {
+        match act {
+            Act::Call { tool, g, fail } => {
+                let arguments = json!({"g": g, "fail": fail});
+                self.one.call(TOOLS[*tool], arguments).await;
+            }
+            Act::Burst(calls) => {
+                let mut open = [0, 0];
+                for (at, (tool, g)) in calls.iter().enumerate() {
+                    let client = if at % 2 == 0 {
+                        &mut self.one
+                    } else {
+                        &mut self.two
+                    };
+                    let params = json!({"name": TOOLS[*tool], "arguments": {"g": g}});
+                    client.begin("tools/call", params).await;
+                    open[at % 2] += 1;
+                }
+                crate::common::answers(&mut self.one, open[0]).await;
+                crate::common::answers(&mut self.two, open[1]).await;
+            }
+            Act::Wait(seconds) => self.clock.advance(Duration::from_secs(*seconds)),
+            Act::Hang {
+                tool,
+                cancel,
+                stops,
+            } => {
+                let arguments = json!({"g": 0, "hang": true, "stops": stops});
+                let params = json!({"name": TOOLS[*tool], "arguments": arguments});
+                let id = self.one.begin("tools/call", params).await;
+                let (mut before, _) = crate::common::answers(&mut self.two, 0).await;
+                before.clear();
+                // If it was refused, that comes before the answer to the ping.
+                let ping = self.one.begin("ping", json!({})).await;
+                let mut is_open = true;
+                loop {
+                    let message = self.one.receive().await.unwrap();
+                    if message["id"] == id {
+                        is_open = false;
+                    }
+                    if message["id"] == ping {
+                        break;
+                    }
+                }
+                if !is_open {
+                    return;
+                }
+                if *cancel {
+                    let params = json!({"requestId": id});
+                    self.one.notify("notifications/cancelled", params).await;
+                    self.pause().await;
+                    self.clock.advance(Duration::from_secs(10));
+                    self.pause().await;
+                } else {
+                    self.clock.advance(Duration::from_secs(31));
+                    crate::common::answers(&mut self.one, 1).await;
+                }
+            }
+        }
+        self.pause().await;
+    }
+
+    /// Lets the server do what it has to do.
+    async fn pause(&mut self) {
+        for _ in 0..5 {
+            self.two.request("ping", json!({})).await;
+            self.one.request("ping", json!({})).await;
+        }
+    }
+
+    /// What is stored is what the journal tells, and what clients see.
+    async fn check(&mut self) -> Result<usize, TestCaseError> {
+        let key = Key::new(Kind::from_static("instance"), "global:w").unwrap();
+        let record = self.store.load(&key, Time(0)).await.unwrap();
+        let journal = self.store.journal(&key, Seq::START, 100_000).await.unwrap();
+        let Some(record) = record else {
+            return Ok(0);
+        };
+        let stored: Value = serde_json::from_slice(&record.value.bytes).unwrap();
+        let stored: Record = serde_json::from_value(stored["run"].clone()).unwrap();
+        let stored = self.flow.restore(stored).unwrap();
+        let entries = journal
+            .iter()
+            .map(|logged| serde_json::from_slice(&logged.bytes));
+        let entries: Vec<Entry> = entries.collect::<Result<_, _>>().unwrap();
+        let replayed = replay(&self.flow, &entries).unwrap();
+        prop_assert_eq!(&replayed, &stored, "{:#?}", entries);
+        prop_assert!(entries.iter().map(|entry| entry.at).is_sorted());
+        let seen = self.one.tools().await;
+        let position = replayed.position();
+        let visible: Vec<_> = self.flow.visible(position, workflow::Kind::Tool).collect();
+        prop_assert_eq!(seen, visible);
+        Ok(entries.len())
+    }
+}
+
+async fn play(flow: Workflow, acts: &[Act]) -> Result<usize, TestCaseError> {
+    let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let used: Vec<_> = flow
+        .artifacts(workflow::Kind::Tool)
+        .map(str::to_owned)
+        .collect();
+    let tools = TOOLS
+        .into_iter()
+        .filter(|name| used.iter().any(|used| used == name));
+    let builder = Server::builder("s", "0").clock(clock.clone());
+    let builder = builder
+        .store(Arc::new(store.clone()))
+        .workflow(flow.clone());
+    let server = tools.map(puppet).fold(builder, interlock::Builder::tool);
+    let server = server.build().unwrap();
+    let (mut one, _one) = connect(&server);
+    let (mut two, _two) = connect(&server);
+    one.initialize().await;
+    two.initialize().await;
+    let mut stage = Stage {
+        flow,
+        clock,
+        store,
+        one,
+        two,
+    };
+    let mut entries = 0;
+    for act in acts {
+        stage.act(act).await;
+        entries = stage.check().await?;
+    }
+    Ok(entries)
+}
+
+#[test]
+fn a_journal_gives_the_present_state() {
+    let mut runner = TestRunner::new(ProptestConfig {
+        cases: 256,
+        max_global_rejects: 10_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    });
+    let total = std::cell::Cell::new(0);
+    let played = runner.run(&(plans(), acts()), |(plan, acts)| {
+        let Some(flow) = plan.build() else {
+            return Err(TestCaseError::reject("not a valid workflow"));
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_all().build().unwrap();
+        let entries = runtime.block_on(play(flow, &acts))?;
+        total.set(total.get() + entries);
+        Ok(())
+    });
+    played.unwrap();
+    assert!(total.get() > 500, "{} entries say little", total.get());
+}
