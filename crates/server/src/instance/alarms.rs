@@ -7,7 +7,8 @@ use futures_util::{StreamExt, stream::FuturesUnordered};
 use interlock_proto::Time;
 use interlock_workflow::Busy;
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, hash_map::RandomState},
+    hash::{BuildHasher, Hasher},
     sync::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
@@ -29,6 +30,17 @@ pub(crate) struct Alarms {
     changed: Notify,
     next: AtomicU64,
     pub(super) live: Live,
+    server: Nonce,
+}
+
+/// A number that no other server has.
+#[derive(Debug)]
+struct Nonce(u64);
+
+impl Default for Nonce {
+    fn default() -> Self {
+        Self(RandomState::new().build_hasher().finish())
+    }
 }
 
 #[derive(Debug, Default)]
@@ -66,6 +78,11 @@ impl Alarms {
     /// Whose instances they are.
     pub(crate) fn belong_to(&self, owner: Weak<Inner>) {
         let _ = self.owner.set(owner);
+    }
+
+    /// A number for the server, as long as it runs.
+    pub(super) const fn server(&self) -> u64 {
+        self.server.0
     }
 
     /// A number for one more instance.

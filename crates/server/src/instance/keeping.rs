@@ -215,8 +215,13 @@ impl Instance {
         seen.calls = found.calls;
         seen.entries = seen.entries.max(found.entries);
         seen.began = None;
-        seen.lost = None;
-        seen.elsewhere = found.running;
+        // Whoever reads has the turn, or nobody has: what we have written ourselves was given up
+        // before the store had answered.
+        let is_ours = |running: &Running| running.server == self.alarms.server();
+        (seen.lost, seen.elsewhere) = match found.running {
+            Some(running) if is_ours(&running) => (Some(running), None),
+            running => (None, running),
+        };
         Ok(())
     }
 

@@ -47,6 +47,9 @@ pub(crate) struct Running {
     /// to a process that has died.
     #[serde(default)]
     pub(crate) until: u64,
+    /// Which server runs it.
+    #[serde(default)]
+    pub(super) server: u64,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     pub(super) made: Option<Arc<Made>>,
 }

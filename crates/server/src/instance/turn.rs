@@ -150,8 +150,8 @@ impl Held {
     ) -> Result<Option<Moved>, KeepError> {
         match books.workflow.admit(run.position(), lost.kind, &lost.name) {
             Ok(Pass::Bound(binding)) => {
-                let moved = self.end(books, run, lost, binding, Outcome::Unknown, None);
-                moved.await.map(Some)
+                let end = (binding, Outcome::Unknown, None);
+                self.end(books, run, lost, end).await.map(Some)
             }
             // It could not have moved anything.
             Ok(Pass::Always) | Err(_) => {
@@ -205,6 +205,7 @@ impl Held {
             kind: binding.artifact().kind,
             name: binding.artifact().name.clone(),
             until: until.0,
+            server: self.instance.alarms.server(),
             made: made.cloned(),
         };
         let writing = Writing {
@@ -303,9 +304,7 @@ impl Held {
         books: &Books<'_>,
         run: &Arc<Run>,
         running: &Running,
-        binding: &Binding,
-        outcome: Outcome,
-        result: Option<&Value>,
+        (binding, outcome, result): (&Binding, Outcome, Option<&Value>),
     ) -> Result<Moved, KeepError> {
         let Made { args, principal } = running.made();
         let end = End {
@@ -381,22 +380,24 @@ impl Turn {
         outcome: Outcome,
         result: Option<&Value>,
     ) -> Result<Option<Moved>, KeepError> {
-        let Some(running) = self.running.take() else {
+        // It stays where it is until the store has answered: if nobody waits for that, nobody knows
+        // what became of the call.
+        let Some(running) = &self.running else {
             return Ok(None);
         };
         let run = self.held.instance.run();
         let binding = books
             .workflow
             .admit(run.position(), running.kind, &running.name);
-        match binding {
+        let committed = match binding {
             Ok(Pass::Bound(binding)) => {
-                let end = self
-                    .held
-                    .end(&books, &run, &running, binding, outcome, result);
-                end.await.map(Some)
+                let end = (binding, outcome, result);
+                self.held.end(&books, &run, running, end).await.map(Some)
             }
             Ok(Pass::Always) | Err(_) => Ok(None),
-        }
+        };
+        self.running = None;
+        committed
     }
 
     /// Runs what the step has set off. The step that a failure leads to, if one does.

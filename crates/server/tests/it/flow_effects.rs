@@ -93,11 +93,13 @@ fn waiting(name: &'static str) -> (Effect, mpsc::UnboundedReceiver<()>, Arc<Sema
 /// What the journal says of effects.
 async fn runs(server: &Server) -> Vec<(String, Option<String>)> {
     let history = server.operator().history(ID, 0, 100).await.unwrap();
-    let runs = history.into_iter().filter_map(|one| match one.entry.what {
-        What::Effect { name, failed } => Some((name, failed)),
-        _ => None,
-    });
-    runs.collect()
+    let mut runs = Vec::new();
+    for one in history {
+        if let What::Effect { name, failed } = one.entry.what {
+            runs.push((name, failed));
+        }
+    }
+    runs
 }
 
 /// The journal tells where the instance stands.

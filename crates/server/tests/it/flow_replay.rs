@@ -376,7 +376,7 @@ async fn play(flow: Workflow, acts: &[Act]) -> Result<usize, TestCaseError> {
 #[test]
 fn a_journal_gives_the_present_state() {
     let mut runner = TestRunner::new(ProptestConfig {
-        cases: 256,
+        cases: 128,
         max_global_rejects: 10_000,
         failure_persistence: None,
         ..ProptestConfig::default()

@@ -12,7 +12,7 @@ use interlock::{
 };
 use interlock_testkit::{
     Client, ManualClock,
-    web::{Session, Site},
+    web::{Request, Session, Site},
 };
 use serde_json::json;
 use std::{sync::Arc, time::Duration};
@@ -297,4 +297,32 @@ async fn no_time_runs_while_an_operator_must_decide() {
     let journal = entries(&store, "global:w").await;
     assert_eq!(of_kind(&journal, "held").len(), 1, "{journal:?}");
     assert_eq!(of_kind(&journal, "timer").len(), 0, "{journal:?}");
+}
+
+/// A session that nobody uses leaves memory, and nobody looks after its instance then.
+#[tokio::test]
+async fn time_goes_on_for_a_session_that_has_left_memory() {
+    let flow = Workflow::builder("w")
+        .state("new", |s| s.initial().tool("go", |t| t.success("open")))
+        .state("open", |s| {
+            s.after(35 * MINUTE, "late")
+                .tool("stay", |t| t.success("open"))
+        })
+        .state("late", |s| s.tool("end_late", |t| t.success(end("new"))));
+    let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let server = served(flow, &clock, &store).build().unwrap();
+    let site = Site::open(&server, HttpOptions::default()).await;
+    let session = Session::open(&site).await;
+    let opened = session.call("go", json!({})).await;
+    let instance = &opened["_meta"]["dev.interlock/workflow"]["instance"];
+    for _ in 0..40 {
+        clock.advance(MINUTE);
+        // Somebody comes by, so that the clocks are looked at.
+        let ping = Request::modern(1, "tools/list", json!({}));
+        site.send(ping).await.json().await;
+    }
+    let journal = entries(&store, instance.as_str().unwrap()).await;
+    assert_eq!(of_kind(&journal, "timer").len(), 0, "{journal:?}");
+    let tools = session.request("tools/list", json!({})).await;
+    assert_eq!(tools["result"]["tools"][0]["name"], "end_late", "{tools}");
 }

@@ -99,6 +99,44 @@ async fn a_call_that_ended_elsewhere_leaves_the_instance_free() {
     assert_eq!(state(&other, &flow), "unclear");
 }
 
+/// Whoever gives up a commit cannot know whether it lands. The instance must not be taken for
+/// somebody else's over it.
+#[tokio::test]
+async fn a_mark_that_was_given_up_and_landed_is_ours() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let alarms = Arc::<Alarms>::default();
+    let all = books(&store, &flow, NOW);
+    let first = Instance::new("i", &flow, &alarms, NOW);
+    std::mem::forget(begin(&first, all, Time(5_000)).await);
+    // It knows as little as one whose commit was given up.
+    let second = Instance::new("i", &flow, &alarms, NOW);
+    let held = Arc::clone(&second).turn(Busy::Wait).await.unwrap();
+    let run = held.catch_up(all).await.unwrap();
+    let Ok(Pass::Bound(go)) = flow.admit(run.position(), Kind::Tool, "go") else {
+        panic!("it is not bound");
+    };
+    let Marked::Stale(held) = held.mark(all, go, None, NOW).await.unwrap() else {
+        panic!("there was a record");
+    };
+    held.catch_up(all).await.unwrap();
+    assert_eq!(state(&second, &flow), "unclear");
+}
+
+#[tokio::test]
+async fn a_step_that_nobody_waits_for_is_unknown() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (all, instance) = (books(&store, &flow, NOW), instance(&flow));
+    let turn = begin(&instance, all, NOW).await;
+    let pen = instance.pen.lock().await;
+    let mut commit = Box::pin(turn.commit(all, Outcome::Success, None));
+    assert!(futures_util::poll!(&mut commit).is_pending());
+    drop(commit);
+    drop(pen);
+    let held = Arc::clone(&instance).turn(Busy::Wait).await.unwrap();
+    held.catch_up(all).await.unwrap();
+    assert_eq!(state(&instance, &flow), "unclear");
+}
+
 /// Whoever looks for an instance that somebody is just writing must not forget what was written.
 #[tokio::test]
 async fn looking_for_an_instance_while_it_is_written_forgets_nothing() {
