@@ -37,7 +37,10 @@ use interlock_store::{self as store, Key, Version};
 use interlock_workflow::{
     Busy, Call, Instance as Run, Kind, Pass, Position, Refused, Visibility, Workflow,
 };
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{
+    Arc, Mutex, Weak,
+    atomic::{AtomicBool, Ordering},
+};
 use stored::Running;
 
 /// Under which kind instances are stored.
@@ -54,6 +57,8 @@ pub(crate) struct Instance {
     /// Which one it is for those who look after what is due.
     number: u64,
     turn: Arc<tokio::sync::Mutex<()>>,
+    /// Whoever has the turn is no call.
+    attended: AtomicBool,
     /// Held while something is written, so that the journal is in order.
     pen: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
@@ -98,6 +103,7 @@ impl Instance {
             key,
             number: alarms.number(),
             turn: Arc::default(),
+            attended: AtomicBool::new(false),
             pen: tokio::sync::Mutex::default(),
             seen: Mutex::new(Seen {
                 run: Arc::new(workflow.start(now.0)),
@@ -150,14 +156,26 @@ impl Instance {
         }
     }
 
-    /// Waits for its turn, or takes no for an answer. `None`: somebody else holds the instance.
+    /// Waits for its turn, or takes no for an answer. `None`: another call holds the instance.
     pub(crate) async fn turn(self: Arc<Self>, busy: Busy) -> Option<Held> {
         let turn = Arc::clone(&self.turn);
         let guard = match busy {
             Busy::Wait => turn.lock_owned().await,
-            Busy::Refuse => turn.try_lock_owned().ok()?,
+            Busy::Refuse => match Arc::clone(&turn).try_lock_owned() {
+                Ok(guard) => guard,
+                // No call holds it, and whoever does is done soon.
+                Err(_) if self.attended.load(Ordering::Acquire) => turn.lock_owned().await,
+                Err(_) => return None,
+            },
         };
         Some(Held::new(self, guard))
+    }
+
+    /// The turn for whoever looks after the instance, unless a call has it.
+    fn turn_to_attend(self: &Arc<Self>) -> Option<Held> {
+        let guard = Arc::clone(&self.turn).try_lock_owned().ok()?;
+        self.attended.store(true, Ordering::Release);
+        Some(Held::new(Arc::clone(self), guard))
     }
 
     /// Remembers that a call was refused, until somebody writes it down. Nobody waits for that.

@@ -5,7 +5,6 @@ use super::{Held, Instance, KeepError, operating::Live};
 use crate::{clock, route::lock, server::Inner};
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use interlock_proto::Time;
-use interlock_workflow::Busy;
 use std::{
     collections::{BTreeMap, HashMap, hash_map::RandomState},
     hash::{BuildHasher, Hasher},
@@ -243,7 +242,7 @@ impl Instance {
             self.write_refusals(&books).await?;
         }
         if moves {
-            let Some(held) = Arc::clone(self).turn(Busy::Refuse).await else {
+            let Some(held) = self.turn_to_attend() else {
                 return Ok(Turned::Taken);
             };
             if inner.effects.is_some() {

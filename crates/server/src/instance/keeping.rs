@@ -182,7 +182,7 @@ impl Instance {
             // What is due must be known to whoever comes after us.
             due.is_some_and(|due| due <= books.now.0 || seen.version.is_none())
         };
-        if is_due && let Some(held) = Arc::clone(self).turn(Busy::Refuse).await {
+        if is_due && let Some(held) = self.turn_to_attend() {
             held.catch_up(books).await?;
             held.begin(books).await?;
         }

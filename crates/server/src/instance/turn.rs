@@ -20,7 +20,7 @@ use interlock_workflow::{
     Workflow,
 };
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 use tokio::sync::OwnedMutexGuard;
 
 /// How many steps an instance takes at once to catch up with time. If there are more, others get
@@ -352,6 +352,7 @@ impl Drop for Held {
     /// Whoever looked after what is due may have found the instance taken, and is told that it is
     /// free again: in this order, or nobody would hear of it.
     fn drop(&mut self) {
+        self.instance.attended.store(false, Ordering::Release);
         self.guard = None;
         self.instance.arm();
     }

@@ -5,17 +5,21 @@ use crate::common::{
 };
 use async_trait::async_trait;
 use interlock::{
+    Server, Workflow,
     store::{
         Change, Entry, Feed, Journal, Key, Kind, Logged, MemoryStore, Record, Seq, Store,
         StoreError, Time, Version,
     },
-    workflow::{Scope, Settings},
+    workflow::{Busy, Scope, Settings, end},
 };
 use interlock_testkit::connect;
 use serde_json::json;
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
 };
 use tokio::sync::{Semaphore, mpsc};
 
@@ -148,6 +152,42 @@ async fn a_list_is_that_of_the_old_state_until_the_new_one_is_saved() {
     assert_eq!(client.tools().await, ["close", "search"]);
 }
 
+/// `busy: refuse` is about calls: a timer that is just being saved is waited for. Seen to fail with
+/// a call that takes any turn for another call's.
+#[tokio::test]
+async fn a_call_that_would_not_wait_for_others_waits_for_a_timer() {
+    let minute = Duration::from_secs(60);
+    let settings = Settings {
+        busy: Busy::Refuse,
+        ..Settings::default()
+    };
+    let flow = Workflow::builder("w")
+        .settings(settings)
+        .state("a", |s| {
+            s.initial()
+                .after(minute, "b")
+                .tool("work", |t| t.success(end("a")))
+        })
+        .state("b", |s| s.tool("work", |t| t.success(end("a"))))
+        .build()
+        .unwrap();
+    let clock = Arc::new(interlock_testkit::ManualClock::new());
+    let (store, mut landed) = Slow::new();
+    let server = Server::builder("s", "0").tool(tool("work")).workflow(flow);
+    let server = server.store(store.clone()).clock(clock.clone());
+    let (mut client, _connection) = connect(&server.build().unwrap());
+    store.acknowledge.add_permits(1);
+    landed.recv().await.unwrap();
+    client.initialize().await;
+    clock.advance(minute);
+    landed.recv().await.unwrap();
+    let id = client.begin("tools/call", json!({"name": "work"})).await;
+    nothing_comes(&mut client).await;
+    store.acknowledge.add_permits(MANY);
+    let (_, answer) = client.until(id).await;
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+}
+
 /// The reservation has landed, but the call is taken back before the store says so. The instance
 /// must not be lost over it.
 #[tokio::test]
@@ -260,7 +300,7 @@ async fn a_store_that_never_answers_does_not_keep_the_server_from_ending() {
     // First the drain ends, then the time in which the rest may be written.
     let mut ended = std::pin::pin!(connection.ended());
     for _ in 0..10 {
-        clock.advance(std::time::Duration::from_secs(30));
+        clock.advance(Duration::from_secs(30));
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
