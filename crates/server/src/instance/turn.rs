@@ -373,8 +373,8 @@ impl Turn {
         self.reads_result
     }
 
-    /// Takes the step for this end of the call; the turn is kept until it is dropped. `None` if the binding is not where it was, which
-    /// holding the turn rules out.
+    /// Takes the step for this end of the call; the turn is kept until it is dropped. `None` if the
+    /// binding is not where it was, which holding the turn rules out.
     pub(crate) async fn commit(
         &mut self,
         books: Books<'_>,

@@ -126,11 +126,12 @@ async fn a_mark_that_was_given_up_and_landed_is_ours() {
 async fn a_step_that_nobody_waits_for_is_unknown() {
     let (store, flow) = (MemoryStore::default(), flow());
     let (all, instance) = (books(&store, &flow, NOW), instance(&flow));
-    let turn = begin(&instance, all, NOW).await;
+    let mut turn = begin(&instance, all, NOW).await;
     let pen = instance.pen.lock().await;
     let mut commit = Box::pin(turn.commit(all, Outcome::Success, None));
     assert!(futures_util::poll!(&mut commit).is_pending());
     drop(commit);
+    drop(turn);
     drop(pen);
     let held = Arc::clone(&instance).turn(Busy::Wait).await.unwrap();
     held.catch_up(all).await.unwrap();
