@@ -348,6 +348,8 @@ mod tests {
         listens: 2,
         all_listens: 5,
         all_subscriptions: 8,
+        handles: 0,
+        anonymous_handles: 0,
     };
 
     fn filter(uris: &[&str]) -> Filter {

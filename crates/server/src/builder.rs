@@ -6,6 +6,7 @@ use crate::{
     convert::Signature,
     effect::{self, Effect, Effects},
     failure::Failure,
+    handle::{self, Carriers, Handles},
     handler::{Prompt, Resource, ResourceTemplate, Tool},
     launch::Calls,
     lifespan::Lifespan,
@@ -17,11 +18,14 @@ use crate::{
 };
 use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
 use interlock_store::{MemoryStore, Store};
-use interlock_workflow::{Finding, Kind, Scope, Severity, TemplateError, Workflow};
+use interlock_workflow::{Finding, Kind, Severity, TemplateError, Workflow};
 use std::{fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
 
 /// How many journal entries of one instance are kept in memory.
 const JOURNAL_LIMIT: u64 = 1_000;
+
+/// How long an instance behind a handle is kept after its last use.
+const HANDLE_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How much of what a server keeps for its clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +44,12 @@ pub struct Bounds {
     pub all_listens: usize,
     /// How many resources these may name in all; 65,536 by default.
     pub all_subscriptions: usize,
+    /// How many workflows a principal may have started by `workflow_start` that have not expired,
+    /// finished or not. 1,000 by default.
+    pub handles: usize,
+    /// How many of them all anonymous clients may have together, who cannot be told apart. 10,000
+    /// by default.
+    pub anonymous_handles: usize,
 }
 
 impl Default for Bounds {
@@ -49,6 +59,8 @@ impl Default for Bounds {
             listens: 64,
             all_listens: 4096,
             all_subscriptions: 65_536,
+            handles: 1_000,
+            anonymous_handles: 10_000,
         }
     }
 }
@@ -80,6 +92,7 @@ pub struct Builder {
     secret: Option<Vec<u8>>,
     older_secrets: Vec<Vec<u8>>,
     lifespan: Lifespan,
+    handle_idle: Duration,
 }
 
 /// Why a server cannot be built. Each says whose name it is about.
@@ -201,6 +214,7 @@ impl Builder {
             secret: None,
             older_secrets: Vec::new(),
             lifespan: Lifespan::default(),
+            handle_idle: HANDLE_IDLE,
         }
     }
 
@@ -361,6 +375,13 @@ impl Builder {
         self
     }
 
+    /// How long a workflow that was started by `workflow_start` is kept after its last use; 24
+    /// hours unless said otherwise. Then its id is as good as made up.
+    pub const fn handle_idle(mut self, idle: Duration) -> Self {
+        self.handle_idle = idle;
+        self
+    }
+
     /// When subscriptions end by themselves; never unless said otherwise.
     pub const fn subscriptions(mut self, rules: interlock_proto::subscription::Rules) -> Self {
         self.subscriptions = rules;
@@ -375,6 +396,7 @@ impl Builder {
     pub fn build(self) -> Result<Server, BuildErrors> {
         let mut errors = Vec::new();
         let mut catalogue = Catalogue::new();
+        catalogue.let_carry(self.workflow.as_ref().and_then(Carriers::of));
         for tool in self.tools {
             catalogue.add_tool(tool, &mut errors);
         }
@@ -401,6 +423,7 @@ impl Builder {
         errors.extend(wrong.map(BuildError::Workflow));
         effect::check(&self.effects, self.workflow.as_ref(), &mut errors);
         if let Some(workflow) = &self.workflow {
+            handle::warn_of_what_has_no_place(workflow);
             let not_served = not_served(workflow).into_iter();
             errors.extend(not_served.map(|what| BuildError::NotServed { what }));
         }
@@ -442,6 +465,8 @@ impl Builder {
             mounted: std::sync::Mutex::default(),
             calls: Calls::default(),
             alarms: Arc::default(),
+            handles: Handles::default(),
+            handle_idle: self.handle_idle,
         });
         for mounted in &server.0.mounted_handlers {
             mounted.settle(&server);
@@ -478,10 +503,6 @@ fn not_served(workflow: &Workflow) -> Vec<&'static str> {
         (
             states.any(|state| state.sampling().is_some()),
             "a question to the client's model (`sampling`)",
-        ),
-        (
-            workflow.settings().scope == Scope::Handle,
-            "the scope `handle`",
         ),
     ]
     .into_iter()

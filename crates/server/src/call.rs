@@ -17,8 +17,10 @@ use crate::{
     context::{Context, Place, Shared},
     convert::{self, Answer, No, Stamp},
     failure::Failure,
+    handle::Source,
     handler::{Prepared, Reply},
     instance::{Held, Instance, Made, Turn},
+    methods::Examine,
     route::Route,
     server::Inner,
     signal::Signals,
@@ -49,10 +51,20 @@ pub(crate) struct Start {
     pub(crate) timeout: Option<Duration>,
     /// How many calls of its tool may run at once.
     pub(crate) places: Option<Arc<Semaphore>>,
-    pub(crate) handler: Prepared,
+    /// None as long as its instance is sought.
+    pub(crate) handler: Option<Prepared>,
     /// With what it was made, if anybody will ask for it.
     pub(crate) made: Option<Arc<Made>>,
     pub(crate) instance: Option<Arc<Instance>>,
+    /// How its instance is found, if that takes a look into the store.
+    pub(crate) sought: Option<Sought>,
+}
+
+/// An instance that has to be found before a call of it can be judged.
+pub(crate) struct Sought {
+    pub(crate) source: Source,
+    /// Takes the arguments, once the gate has let the call in.
+    pub(crate) prepare: Examine,
 }
 
 /// What a call is for.
@@ -87,6 +99,7 @@ pub(crate) struct Running {
     permit: Option<OwnedSemaphorePermit>,
     made: Option<Arc<Made>>,
     instance: Option<Arc<Instance>>,
+    sought: Option<Sought>,
     /// The instance's turn, until it is written down.
     held: Option<Held>,
     turn: Option<Turn>,
@@ -136,13 +149,14 @@ impl Running {
             permit: None,
             made: start.made,
             instance: start.instance,
+            sought: start.sought,
             held: None,
             turn: None,
             after: None,
             told: Vec::new(),
             state: State::Idle,
             orders: Orders::default(),
-            handler: Some(start.handler),
+            handler: start.handler,
             waiting: Waiting::Nothing,
             came: None,
             dialogue: None,
@@ -186,7 +200,10 @@ impl Running {
 
     /// Whether the call waits for others, so that it matters when it gets in line.
     pub(crate) const fn stands_in_line(&self) -> bool {
-        matches!(self.waiting, Waiting::Place(_) | Waiting::Turn(_))
+        matches!(
+            self.waiting,
+            Waiting::Instance(_) | Waiting::Place(_) | Waiting::Turn(_)
+        )
     }
 
     /// Where the call hears from its connection, now that it has to wait.
@@ -247,7 +264,9 @@ impl Running {
     fn judged_already(&mut self) -> Option<Input> {
         match self.waiting.ready() {
             Some(Came::Judgement(judged)) => Some(self.judged(judged)),
-            Some(Came::Place(_) | Came::Turn(_) | Came::Finished(_)) | None => None,
+            Some(Came::Instance(_) | Came::Place(_) | Came::Turn(_) | Came::Finished(_)) | None => {
+                None
+            }
         }
     }
 
@@ -425,6 +444,13 @@ impl Running {
         let judged = match came {
             Came::Finished(finished) => return Some(self.finished(finished)),
             Came::Judgement(judged) => judged,
+            Came::Instance(found) => match self.found(found) {
+                Ok(()) => {
+                    self.waiting = self.enqueue();
+                    return None;
+                }
+                Err(no) => Err(no),
+            },
             Came::Turn(Some(held)) => {
                 if let Some(place) = self.place_among_others() {
                     self.held = Some(held);
@@ -588,7 +614,7 @@ impl Running {
 
     fn place(&self) -> Option<serde_json::Value> {
         let workflow = self.inner().workflow.as_ref()?;
-        let instance = self.instance.as_ref()?;
+        let instance = self.instance.as_ref().or(self.shared.found.get())?;
         if self.purpose == Purpose::Complete {
             return None;
         }

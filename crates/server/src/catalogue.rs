@@ -2,6 +2,7 @@
 
 use crate::{
     builder::BuildError,
+    handle::{self, Carriers, OwnTool},
     handler::{Completers, Prompt, Resource, ResourceTemplate, Tool},
     http::headers::ParamHeaders,
     model::{JsonObject, PromptModel, ResourceModel, ResourceTemplateModel, ToolModel},
@@ -27,6 +28,8 @@ pub(crate) struct Catalogue {
     templates: Shelf<CheckedTemplate>,
     prompts: Shelf<Prompt>,
     capabilities: BTreeSet<Capability>,
+    /// Which tools take a handle, if handles are in use.
+    carriers: Option<Arc<Carriers>>,
 }
 
 /// A tool with its schemas, ready for use.
@@ -37,6 +40,8 @@ pub(crate) struct CheckedTool {
     pub(crate) output: Option<Arc<Schema>>,
     /// Which arguments clients repeat in headers.
     pub(crate) headers: ParamHeaders,
+    /// What it is listed with where handles are in use, if it takes one.
+    pub(crate) with_handle: Option<Arc<JsonObject>>,
 }
 
 /// A template that can be compared with URIs.
@@ -85,6 +90,18 @@ pub(crate) enum Entry<'a> {
     Prompt(&'a PromptModel),
 }
 
+impl Entry<'_> {
+    /// By what it is called.
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            Self::Tool(tool) => &tool.name,
+            Self::Resource(resource) => &resource.uri,
+            Self::Template(template) => &template.uri_template,
+            Self::Prompt(prompt) => &prompt.name,
+        }
+    }
+}
+
 impl Catalogue {
     /// Nothing. Every server can write to its clients' logs.
     pub(crate) fn new() -> Self {
@@ -92,6 +109,19 @@ impl Catalogue {
             capabilities: BTreeSet::from([Capability::Logging]),
             ..Self::default()
         }
+    }
+
+    /// From now on, these tools take handles.
+    pub(crate) fn let_carry(&mut self, carriers: Option<Carriers>) {
+        self.carriers = carriers.map(Arc::new);
+    }
+
+    /// Whether it is a tool, and may be called so.
+    fn tool_name(&self, name: &str) -> Result<(), &'static str> {
+        if self.carriers.is_some() && OwnTool::named(name).is_some() {
+            return Err("it is the server's own tool, by which clients get handles of workflows");
+        }
+        tool_name(name)
     }
 
     pub(crate) fn add_tool(&mut self, tool: Tool, errors: &mut Vec<BuildError>) {
@@ -114,14 +144,23 @@ impl Catalogue {
             Ok(headers) => Some(headers),
             Err(why) => prepared("input", Err(why)).and(None),
         };
-        let named = named(Kind::Tool, &name, tool_name(&name), errors);
-        let parts = schema.zip(output).zip(headers);
-        if let Some((((schema, output), headers), ())) = parts.zip(named) {
+        let carries = self.carriers.as_ref().is_some_and(|all| all.include(&name));
+        let with_handle = match carries.then(|| handle::extended(&tool.model.input_schema)) {
+            Some(Ok(schema)) => Some(Some(Arc::new(schema))),
+            // What is wrong with the schema itself has been said.
+            Some(Err(why)) if schema.is_some() => prepared("input", Err(why)).and(None),
+            Some(Err(_)) => None,
+            None => Some(None),
+        };
+        let named = named(Kind::Tool, &name, self.tool_name(&name), errors);
+        let parts = schema.zip(output).zip(headers).zip(with_handle);
+        if let Some(((((schema, output), headers), with_handle), ())) = parts.zip(named) {
             let checked = CheckedTool {
                 tool,
                 schema,
                 output,
                 headers,
+                with_handle,
             };
             self.tools.add(Kind::Tool, name, checked, errors);
             self.capabilities.insert(Capability::Tools);
@@ -272,6 +311,22 @@ impl Catalogue {
                 Some(Entry::Template(&template.template.model))
             }
             Listing::Prompts => Some(Entry::Prompt(&self.prompts.find(name)?.model)),
+        }
+    }
+
+    /// The same where handles are in use: a tool that takes one says so.
+    pub(crate) fn with_handle<'a>(&self, entry: Entry<'a>) -> Entry<'a> {
+        let Entry::Tool(tool) = entry else {
+            return entry;
+        };
+        let found = self.tools.find(&tool.name);
+        match found.and_then(|found| found.with_handle.as_ref()) {
+            Some(schema) => {
+                let mut with_handle = tool.into_owned();
+                with_handle.input_schema = Arc::clone(schema);
+                Entry::Tool(Cow::Owned(with_handle))
+            }
+            None => Entry::Tool(tool),
         }
     }
 

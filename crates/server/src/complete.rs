@@ -52,9 +52,10 @@ impl Inner {
             name: name.into(),
             timeout: None,
             places: None,
-            handler,
+            handler: Some(handler),
             made: None,
             instance: asked.instance.cloned(),
+            sought: None,
         };
         Ok(Plan::Call(start, Round::default()))
     }

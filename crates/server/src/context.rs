@@ -10,6 +10,7 @@ use crate::{
     caller::{Caller, Client, Way},
     clock, effect,
     failure::Failure,
+    instance::Instance,
     lifespan::App,
     model::{
         ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitResult,
@@ -47,6 +48,8 @@ pub(crate) struct Shared {
     pub(crate) voice: Voice,
     /// Known from the handler's start on.
     pub(crate) place: OnceLock<Place>,
+    /// The instance that a tool of our own has found.
+    pub(crate) found: OnceLock<Arc<Instance>>,
     app: Option<App>,
 }
 
@@ -58,6 +61,7 @@ impl Shared {
             caller,
             voice: Voice::default(),
             place: OnceLock::new(),
+            found: OnceLock::new(),
         }
     }
 }
@@ -78,6 +82,15 @@ impl Context {
 
     pub(crate) fn caller(&self) -> &Caller {
         &self.0.caller
+    }
+
+    pub(crate) fn inner(&self) -> &Inner {
+        &self.0.inner
+    }
+
+    /// The result tells where this instance stands.
+    pub(crate) fn found(&self, instance: Arc<Instance>) {
+        let _ = self.0.found.set(instance);
     }
 
     /// The workflow instance the call belongs to: the key for what a handler remembers.

@@ -12,16 +12,19 @@
 //! | `effects.rs` | what a step sets off |
 //! | `operating.rs` | what operators see and decide |
 //! | `alarms.rs` | the one task that looks after what is due |
+//! | `leased.rs` | instances that belong to no session |
 
 mod alarms;
 mod effects;
 mod keeping;
+mod leased;
 mod operating;
 mod stored;
 mod turn;
 
 pub(crate) use alarms::Alarms;
 pub(crate) use keeping::{Books, KeepError};
+pub(crate) use leased::Lease;
 pub(crate) use operating::{Decision, Disobeyed, Found, Order, key_of, look_up};
 pub(crate) use stored::Made;
 pub(crate) use turn::{Held, Marked, Moved, Turn};
@@ -64,6 +67,8 @@ pub(crate) struct Instance {
     seen: Mutex<Seen>,
     watchers: Mutex<Vec<Weak<Peer>>>,
     alarms: Arc<Alarms>,
+    /// For whom it is kept, if it is behind a handle.
+    lease: Option<Lease>,
 }
 
 /// What was last seen of the record, and what is not written yet.
@@ -96,7 +101,27 @@ impl Instance {
         alarms: &Arc<Alarms>,
         now: Time,
     ) -> Arc<Self> {
-        let id = id.into();
+        Self::with_lease(id.into(), workflow, alarms, now, None)
+    }
+
+    /// One behind a handle, at the beginning.
+    pub(crate) fn behind_handle(
+        id: &str,
+        workflow: &Workflow,
+        alarms: &Arc<Alarms>,
+        now: Time,
+        lease: Lease,
+    ) -> Arc<Self> {
+        Self::with_lease(id.into(), workflow, alarms, now, Some(lease))
+    }
+
+    fn with_lease(
+        id: Arc<str>,
+        workflow: &Workflow,
+        alarms: &Arc<Alarms>,
+        now: Time,
+        lease: Option<Lease>,
+    ) -> Arc<Self> {
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
         let instance = Arc::new(Self {
             id,
@@ -120,6 +145,7 @@ impl Instance {
             }),
             watchers: Mutex::default(),
             alarms: Arc::clone(alarms),
+            lease,
         });
         alarms.live.enter(&instance);
         instance

@@ -51,6 +51,7 @@ mod convert;
 mod driver;
 mod effect;
 mod failure;
+mod handle;
 mod handler;
 mod http;
 mod instance;

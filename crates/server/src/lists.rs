@@ -2,6 +2,7 @@
 
 use crate::{
     catalogue::{Catalogue, Entry, Listing},
+    handle,
     model::{Implementation, ToolModel},
     schema::is_of_objects,
 };
@@ -25,7 +26,7 @@ pub(crate) struct Lists {
     by_list: Vec<[OnceLock<List>; 2]>,
     /// Of everything there is.
     whole: [OnceLock<List>; 4],
-    /// Of what a stateless request may use.
+    /// The same for stateless requests.
     stateless: [OnceLock<List>; 4],
 }
 
@@ -77,16 +78,10 @@ impl Lists {
         }
     }
 
-    /// The list of what a stateless request may use: what no workflow binds.
+    /// The list for a stateless request: everything, whoever asks and whatever happened before.
     pub(crate) fn stateless(&self, stock: Stock<'_>, listing: Listing) -> &List {
-        self.stateless[listing as usize].get_or_init(|| {
-            let is_free = |name: &&str| {
-                let workflow = stock.workflow;
-                workflow.is_none_or(|workflow| workflow.is_always(listing.kind(), name))
-            };
-            let names = stock.names(listing).filter(is_free);
-            self.write(stock, listing, Era::Stateless, names)
-        })
+        self.stateless[listing as usize]
+            .get_or_init(|| self.write(stock, listing, Era::Stateless, stock.names(listing)))
     }
 
     fn write<'a>(
@@ -96,11 +91,23 @@ impl Lists {
         era: Era,
         names: impl Iterator<Item = &'a str>,
     ) -> List {
-        let found = names.filter_map(|name| Some((name, stock.catalogue.entry(listing, name)?)));
-        let (names, mut entries): (Vec<_>, Vec<_>) = found.unzip();
+        let uses_handles = stock.workflow.is_some_and(|flow| handle::in_use(flow, era));
+        let mut entries = Vec::new();
+        if uses_handles && listing == Listing::Tools {
+            let own = handle::models().into_iter();
+            entries.extend(own.map(|tool| Entry::Tool(Cow::Owned(tool))));
+        }
+        entries.extend(names.filter_map(|name| {
+            let entry = stock.catalogue.entry(listing, name)?;
+            Some(match uses_handles {
+                true => stock.catalogue.with_handle(entry),
+                false => entry,
+            })
+        }));
         for entry in &mut entries {
             tell_what_is_known(entry, era);
         }
+        let names: Vec<_> = entries.iter().map(Entry::name).collect();
         let size = self.page_size.map_or(usize::MAX, NonZeroUsize::get);
         let fingerprint = Fingerprint::new(listing, size, &names);
         // A list that holds nothing has a page, too.
@@ -292,7 +299,7 @@ mod tests {
                 lists.handshake(stock, at, Listing::Templates),
             ]
         };
-        assert_eq!(all().map(|list| list.pages.len()), [2, 2, 1, 1]);
+        assert_eq!(all().map(|list| list.pages.len()), [2, 2, 3, 1]);
         for (once, again) in all().into_iter().zip(all()) {
             for (page, same) in once.pages.iter().zip(&again.pages) {
                 assert!(Arc::ptr_eq(page, same));

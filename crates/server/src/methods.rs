@@ -1,9 +1,10 @@
 //! What each method takes and leads to: an answer at once, or a call.
 
 use crate::{
-    call::{Purpose, Start},
+    call::{Purpose, Sought, Start},
     catalogue::{CheckedTemplate, Listing},
     convert::{self, Answer, No},
+    handle::{self, OwnTool, Source},
     handler::{self, Cache, Hints, Prepared},
     http::modern::mismatch,
     instance::{Instance, Made},
@@ -20,7 +21,7 @@ use interlock_proto::{
     era::{self, Era, Method, Modern},
     refusal::shortened,
 };
-use interlock_workflow::{Binding, Kind, Pass, Refused, Workflow};
+use interlock_workflow::{Binding, Kind, Pass, Position, Reason, Refused, Scope, Workflow};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -40,7 +41,21 @@ pub(crate) enum Plan {
 }
 
 /// A template that a URI fits, and the values that the URI is made of.
-type Fitting<'a> = (&'a Arc<CheckedTemplate>, JsonObject);
+type Fitting = (Arc<CheckedTemplate>, JsonObject);
+
+/// Takes the arguments of a call that the gate has let in. It is told where the instance stands,
+/// and whether somebody will ask for the arguments.
+pub(crate) type Examine = Box<dyn FnOnce(&Inner, Option<Position>, bool) -> Examined + Send>;
+
+/// A handler that has its arguments, and those for whoever asks.
+type Examined = Result<(Prepared, Option<Value>), Refusal>;
+
+/// Whose instance a call is about.
+enum Whose<'a> {
+    Nobodys,
+    Known(&'a Arc<Instance>),
+    Sought(Source),
+}
 
 /// A request, as far as methods care.
 #[derive(Clone, Copy)]
@@ -114,7 +129,11 @@ impl Inner {
     }
 
     fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let (name, arguments, retry) = Call::read(asked)?;
+        let (name, mut arguments, retry) = Call::read(asked)?;
+        let uses_handles = self.uses_handles(asked.version);
+        if let Some(own) = OwnTool::named(&name).filter(|_| uses_handles) {
+            return Ok(self.call_own(own, asked.version, arguments.unwrap_or_default()));
+        }
         let offering = self.offering();
         let Some(tool) = offering.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
@@ -126,11 +145,20 @@ impl Inner {
                 .map_err(mismatch)?;
         }
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
+        // The handler never sees it, nor does its schema.
+        let handle = match &mut arguments {
+            Some(arguments) if uses_handles && tool.with_handle.is_some() => {
+                arguments.shift_remove(handle::ARGUMENT)
+            }
+            Some(_) | None => None,
+        };
         let arguments = Value::Object(arguments.unwrap_or_default());
         let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
-        let tool_name = tool.tool.model.name.clone();
-        self.admitted(asked, Kind::Tool, tool_name, limits, round, |keep| {
+        let call = (Kind::Tool, tool.tool.model.name.clone());
+        let tool = Arc::clone(tool);
+        let prepare = move |_: &Self, _, keep: bool| {
             let wrong = |mistakes: String| {
+                let name = &tool.tool.model.name;
                 Refusal::new(Code::InvalidJsonSchema).because(format!(
                     "the arguments do not match the schema of '{name}': {mistakes}"
                 ))
@@ -143,7 +171,8 @@ impl Inner {
                 None => handler,
             };
             Ok((handler, kept))
-        })
+        };
+        self.admitted(asked, call, handle, limits, round, prepare)
     }
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
@@ -170,38 +199,38 @@ impl Inner {
         };
         let fitting: Vec<_> = match resource {
             Some(_) => Vec::new(),
-            None => offering.catalogue.templates_for(&uri).take(most).collect(),
+            None => {
+                let fitting = offering.catalogue.templates_for(&uri).take(most);
+                let owned = fitting.map(|(template, values)| (Arc::clone(template), values));
+                owned.collect()
+            }
         };
         if resource.is_none() && fitting.is_empty() {
             return Err(Refusal::resource_not_found(&uri, asked.version));
         }
         let round = self.round(asked, &uri, None, retry)?;
-        let named = self.named_so(&uri, &fitting);
-        let resource_name = named.to_owned().into();
-        self.admitted(
-            asked,
-            Kind::Resource,
-            resource_name,
-            (None, None),
-            round,
-            |keep| {
-                let (handler, cache, values) = match resource {
-                    Some(resource) => {
-                        let nothing = keep.then(JsonObject::new);
-                        (resource.prepare(), resource.cache, nothing)
-                    }
-                    None => self.one_of_template(asked, named, &uri, fitting, keep)?,
-                };
-                let hints = self.cache_hints(asked.version, named, cache);
-                let handler = handler::hinted(handler, hints);
-                Ok((handler, values.map(Value::Object)))
-            },
-        )
+        let named = self.named_so(&uri, &fitting).to_owned();
+        let call = (Kind::Resource, named.clone().into());
+        let (uri, version) = (uri.into_owned(), asked.version);
+        let resource = resource.cloned();
+        let prepare = move |inner: &Self, at, keep: bool| {
+            let (handler, cache, values) = match resource {
+                Some(resource) => {
+                    let nothing = keep.then(JsonObject::new);
+                    (resource.prepare(), resource.cache, nothing)
+                }
+                None => inner.one_of_template(at, &named, &uri, fitting, keep)?,
+            };
+            let hints = inner.cache_hints(version, &named, cache);
+            let handler = handler::hinted(handler, hints);
+            Ok((handler, values.map(Value::Object)))
+        };
+        self.admitted(asked, call, None, (None, None), round, prepare)
     }
 
     /// How the workflow calls a resource, if it calls it by a URI of its own. One resource of a
     /// template can be written in several ways, and must not pass the gate by another name.
-    fn named_so<'a>(&'a self, uri: &'a str, fitting: &[Fitting<'_>]) -> &'a str {
+    fn named_so<'a>(&'a self, uri: &'a str, fitting: &[Fitting]) -> &'a str {
         let Some(workflow) = &self.workflow else {
             return uri;
         };
@@ -218,14 +247,14 @@ impl Inner {
     /// through for goes first: another one's handler may be none of its business.
     fn one_of_template(
         &self,
-        asked: Asked<'_>,
+        at: Option<Position>,
         named: &str,
         uri: &str,
-        mut fitting: Vec<Fitting<'_>>,
+        mut fitting: Vec<Fitting>,
         keep: bool,
     ) -> Result<(Prepared, Cache, Option<JsonObject>), Refusal> {
         let names = fitting.iter().map(|(fits, _)| fits.pattern.as_str());
-        let meant = self.template_meant(asked, named, names).unwrap_or(0);
+        let meant = self.template_meant(at, named, names).unwrap_or(0);
         let (template, values) = fitting.swap_remove(meant);
         let template = &template.template;
         let kept = keep.then(|| values.clone());
@@ -238,12 +267,11 @@ impl Inner {
     /// Which of these templates the gate takes a resource for, if it takes it for one's.
     fn template_meant<'a>(
         &self,
-        asked: Asked<'_>,
+        at: Option<Position>,
         named: &str,
         mut templates: impl Iterator<Item = &'a str>,
     ) -> Option<usize> {
         let workflow = self.workflow.as_ref()?;
-        let at = asked.instance.map(|instance| instance.position());
         match at.map(|at| workflow.admit(at, Kind::Resource, named)) {
             Some(Ok(Pass::Bound(binding))) => {
                 templates.position(|template| binding.artifact().name == template)
@@ -275,35 +303,27 @@ impl Inner {
             return Err(unknown_prompt(&name));
         };
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
-        let prompt_name = name.into_owned().into();
-        self.admitted(
-            asked,
-            Kind::Prompt,
-            prompt_name,
-            (None, None),
-            round,
-            |keep| {
-                let arguments = arguments.unwrap_or_default();
-                let kept = keep.then(|| Value::Object(arguments.clone()));
-                let handler = prompt.prepare(arguments);
-                let handler =
-                    handler.map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
-                Ok((handler, kept))
-            },
-        )
+        let call = (Kind::Prompt, name.into_owned().into());
+        let prompt = Arc::clone(prompt);
+        let prepare = move |_: &Self, _, keep: bool| {
+            let arguments = arguments.unwrap_or_default();
+            let kept = keep.then(|| Value::Object(arguments.clone()));
+            let handler = prompt.prepare(arguments);
+            let handler = handler.map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
+            Ok((handler, kept))
+        };
+        self.admitted(asked, call, None, (None, None), round, prepare)
     }
 
-    /// The gate first, then the arguments, then the guard: what is not allowed now is not worth
-    /// checking, and no guard has to look at what no schema allows. `prepare` is told whether
-    /// somebody will ask for the arguments.
+    /// What a call leads to whose instance is known, or is to be found first.
     fn admitted(
         &self,
         asked: Asked<'_>,
-        kind: Kind,
-        name: Cow<'static, str>,
+        (kind, name): (Kind, Cow<'static, str>),
+        handle: Option<Value>,
         (timeout, places): (Option<Duration>, Option<Arc<Semaphore>>),
         round: Round,
-        prepare: impl FnOnce(bool) -> Result<(Prepared, Option<Value>), Refusal>,
+        prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined + Send + 'static,
     ) -> Result<Plan, Refusal> {
         let place = || {
             let workflow = self.workflow.as_ref()?;
@@ -311,40 +331,96 @@ impl Inner {
             Some(convert::place(instance.id(), workflow, instance.position()))
         };
         let refuse = |no| {
-            Plan::Answer(convert::refused(
-                kind,
-                no,
-                self.stamp(asked.version, place()),
-            ))
+            let stamp = self.stamp(asked.version, place());
+            Ok(Plan::Answer(convert::refused(kind, no, stamp)))
         };
-        let binding = match self.admit(asked, kind, &name) {
-            Ok(binding) => binding,
-            Err(no) => return Ok(refuse(no)),
-        };
-        let (handler, kept) = match prepare(binding.is_some_and(Binding::reads_call)) {
-            Ok(prepared) => prepared,
-            Err(refusal) => return Ok(refuse(refusal.into())),
-        };
-        let made = kept.map(|args| {
-            let principal = asked.principal.facts();
-            Arc::new(Made { args, principal })
-        });
-        if binding.is_some_and(Binding::is_conditional)
-            && let Err(no) = self.judge(asked, kind, &name, made.as_deref())
-        {
-            return Ok(refuse(no));
-        }
-        let start = Start {
+        let mut start = Start {
             purpose: Purpose::Use,
             kind,
             name,
             timeout,
             places,
-            handler,
-            made,
+            handler: None,
+            made: None,
             instance: asked.instance.cloned(),
+            sought: None,
         };
-        Ok(Plan::Call(start, round))
+        let instance = match self.whose(asked, kind, &start.name, handle) {
+            Ok(Whose::Nobodys) => None,
+            Ok(Whose::Known(instance)) => Some(instance),
+            Ok(Whose::Sought(source)) => {
+                let prepare = Box::new(prepare);
+                start.sought = Some(Sought { source, prepare });
+                return Ok(Plan::Call(start, round));
+            }
+            Err(no) => return refuse(no),
+        };
+        match self.examine(instance, asked.principal, (kind, &start.name), prepare) {
+            Ok((handler, made)) => {
+                start.handler = Some(handler);
+                start.made = made;
+                Ok(Plan::Call(start, round))
+            }
+            Err(no) => refuse(no),
+        }
+    }
+
+    /// Which instance decides about a call.
+    fn whose<'a>(
+        &self,
+        asked: Asked<'a>,
+        kind: Kind,
+        name: &str,
+        handle: Option<Value>,
+    ) -> Result<Whose<'a>, No> {
+        let Some(workflow) = &self.workflow else {
+            return Ok(Whose::Nobodys);
+        };
+        if let Some(instance) = asked.instance {
+            return Ok(Whose::Known(instance));
+        }
+        if workflow.is_always(kind, name) {
+            return Ok(Whose::Nobodys);
+        }
+        match (workflow.settings().scope, kind, handle) {
+            (Scope::Principal | Scope::Global, _, _) => Ok(Whose::Sought(Source::Caller)),
+            (Scope::Session | Scope::Handle, Kind::Tool, Some(Value::String(id))) => {
+                Ok(Whose::Sought(Source::Handle(id)))
+            }
+            (Scope::Session | Scope::Handle, Kind::Tool, _) => Err(handle::missing(name)),
+            (Scope::Session | Scope::Handle, Kind::Resource | Kind::Prompt, _) => {
+                Err(handle::no_place(kind, name))
+            }
+        }
+    }
+
+    /// The gate first, then the arguments, then the guard: what is not allowed now is not worth
+    /// checking, and no guard has to look at what no schema allows.
+    pub(crate) fn examine(
+        &self,
+        instance: Option<&Arc<Instance>>,
+        principal: &Principal,
+        (kind, name): (Kind, &str),
+        prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
+    ) -> Result<(Prepared, Option<Arc<Made>>), No> {
+        let binding = self.admit(instance, kind, name)?;
+        let at = instance.map(|instance| instance.position());
+        let keep = binding.is_some_and(Binding::reads_call);
+        let (handler, kept) = prepare(self, at, keep)?;
+        let made = kept.map(|args| {
+            let principal = principal.facts();
+            Arc::new(Made { args, principal })
+        });
+        if binding.is_some_and(Binding::is_conditional) {
+            self.judge(instance, kind, name, made.as_deref())?;
+        }
+        Ok((handler, made))
+    }
+
+    /// Whether clients of that version find their instances by handles.
+    fn uses_handles(&self, version: Version) -> bool {
+        let workflow = self.workflow.as_ref();
+        workflow.is_some_and(|workflow| handle::in_use(workflow, version.era()))
     }
 
     /// The answers that a 2026-07-28 client has brought. One that can be asked nothing brings none.
@@ -370,38 +446,31 @@ impl Inner {
 
     /// Whether the call may run as things stand, whatever it is called with. If it is part of the
     /// workflow, by which binding.
-    fn admit(&self, asked: Asked<'_>, kind: Kind, name: &str) -> Result<Option<&Binding>, No> {
-        let Some(workflow) = &self.workflow else {
+    fn admit(
+        &self,
+        instance: Option<&Arc<Instance>>,
+        kind: Kind,
+        name: &str,
+    ) -> Result<Option<&Binding>, No> {
+        let Some((workflow, instance)) = self.workflow.as_ref().zip(instance) else {
             return Ok(None);
         };
-        if let Some(instance) = asked.instance {
-            return match workflow.admit(instance.position(), kind, name) {
-                Ok(Pass::Bound(binding)) => Ok(Some(binding)),
-                Ok(Pass::Always) => Ok(None),
-                Err(refused) => Err(self.refused(instance, refused)),
-            };
+        match workflow.admit(instance.position(), kind, name) {
+            Ok(Pass::Bound(binding)) => Ok(Some(binding)),
+            Ok(Pass::Always) => Ok(None),
+            Err(refused) => Err(self.refused(instance, refused)),
         }
-        if workflow.is_always(kind, name) {
-            return Ok(None);
-        }
-        let refusal = Refusal::new(Code::NotInState).because(format!(
-            "{kind} '{name}' is part of a workflow, and workflows are not served to requests of \
-             version {}. Connect with `initialize` and version {} instead.",
-            asked.version,
-            Version::COUNTER_OFFER,
-        ));
-        Err(refusal.into())
     }
 
     /// Whether the call may run as things stand, with what it is called with.
     fn judge(
         &self,
-        asked: Asked<'_>,
+        instance: Option<&Arc<Instance>>,
         kind: Kind,
         name: &str,
         made: Option<&Made>,
     ) -> Result<(), No> {
-        let Some((workflow, instance)) = self.workflow.as_ref().zip(asked.instance) else {
+        let Some((workflow, instance)) = self.workflow.as_ref().zip(instance) else {
             return Ok(());
         };
         let call = Made::call(made, kind, name);
@@ -416,7 +485,13 @@ impl Inner {
         let wanted = refused.wanted();
         let said = (refused.code(), &*refused.to_string());
         instance.refused(self.clock.now(), wanted.kind, &wanted.name, said);
-        refused.into()
+        let hint = *refused.reason() == Reason::Finished && instance.is_leased();
+        let mut no = No::from(refused);
+        if hint {
+            let text = format!("{}{}", no.refusal.message(), handle::another());
+            no.refusal = no.refusal.because(text);
+        }
+        no
     }
 }
 

@@ -257,7 +257,7 @@ impl Peer {
             Err(refusal) => {
                 let malformed = Malformed {
                     id: Some(request.id.clone()),
-                    refusal: refusal.supporting(self.inner.announced()),
+                    refusal: refusal.supporting(Version::NEWEST_FIRST),
                     reply: Reply::Error,
                 };
                 return self.on_malformed(malformed, route);

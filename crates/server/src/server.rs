@@ -7,6 +7,7 @@ use crate::{
     convert::{No, Signature, Stamp},
     driver,
     effect::Effects,
+    handle::{self, Handles},
     http::{self, endpoint::Web, options::HttpOptions},
     instance::{Alarms, Books, Instance},
     launch::Calls,
@@ -98,6 +99,9 @@ pub(crate) struct Inner {
     pub(crate) mounted: Mutex<Vec<Weak<Web>>>,
     pub(crate) calls: Calls,
     pub(crate) alarms: Arc<Alarms>,
+    pub(crate) handles: Handles,
+    /// How long an instance behind a handle is kept after its last use.
+    pub(crate) handle_idle: Duration,
 }
 
 impl Drop for Inner {
@@ -248,11 +252,6 @@ impl fmt::Debug for Inner {
 impl Inner {
     /// Whether a 2026-07-28 request may call this method.
     pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
-        // A workflow is served in the handshake era only. An error that says nothing of versions
-        // sends whoever looks for the server there; what no workflow binds is served all the same.
-        if method == Method::Discover && self.workflow.is_some() {
-            return Err(Refusal::method_not_found(method.name()));
-        }
         negotiation::allows(version, self.offering().catalogue.capabilities(), method)
     }
 
@@ -279,9 +278,15 @@ impl Inner {
         if !self.has_resource(uri) {
             return Err(Refusal::resource_not_found(uri, version));
         }
-        if let Some((workflow, instance)) = self.workflow.as_ref().zip(instance) {
-            let admitted = workflow.admit(instance.position(), Kind::Resource, uri);
-            admitted.map_err(|refused| No::from(refused).refusal)?;
+        match (&self.workflow, instance) {
+            (Some(workflow), Some(instance)) => {
+                let admitted = workflow.admit(instance.position(), Kind::Resource, uri);
+                admitted.map_err(|refused| No::from(refused).refusal)?;
+            }
+            (Some(workflow), None) if !workflow.is_always(Kind::Resource, uri) => {
+                return Err(handle::no_place(Kind::Resource, uri).refusal);
+            }
+            (Some(_) | None, _) => {}
         }
         Ok(())
     }
@@ -309,8 +314,9 @@ impl Inner {
             return Ok(None);
         };
         Ok(Some(match workflow.settings().scope {
-            // The builder refuses the latter. Sharing nothing is the safe answer.
-            Scope::Session | Scope::Handle => self.new_instance(random_id()?, workflow),
+            // No connection has one: each call names its own.
+            Scope::Handle => return Ok(None),
+            Scope::Session => self.new_instance(random_id()?, workflow),
             Scope::Principal => {
                 // An authenticator let in somebody whom it does not know.
                 self.may_serve(!principal.is_anonymous())?;
@@ -400,9 +406,10 @@ impl Inner {
 
     /// Whether lists follow the state, so that clients are told of changes.
     pub(crate) fn lists_change(&self) -> bool {
-        self.workflow
-            .as_ref()
-            .is_some_and(|workflow| workflow.settings().visibility == Visibility::Dynamic)
+        self.workflow.as_ref().is_some_and(|workflow| {
+            let settings = workflow.settings();
+            settings.visibility == Visibility::Dynamic && settings.scope != Scope::Handle
+        })
     }
 
     /// What there is at the moment.
@@ -435,23 +442,12 @@ impl Inner {
         }))
     }
 
-    /// The versions that a client is told of whose request names one that is not served so.
-    ///
-    /// A client that speaks both eras and hears of a workflow's server that it is modern would never
-    /// try the handshake.
-    pub(crate) const fn announced(&self) -> &'static [Version] {
-        match self.workflow {
-            Some(_) => Version::STATELESS,
-            None => Version::NEWEST_FIRST,
-        }
-    }
-
     /// The result of `server/discover`.
     pub(crate) fn discover_result(&self) -> Value {
         let capabilities = advertised(&self.capabilities());
         self.with_instructions(json!({
             "resultType": "complete",
-            "supportedVersions": self.announced(),
+            "supportedVersions": Version::NEWEST_FIRST,
             "capabilities": capabilities,
             "ttlMs": 3_600_000,
             "cacheScope": "public",

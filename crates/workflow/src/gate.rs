@@ -485,6 +485,24 @@ pub struct Step<'a> {
 }
 
 impl Step<'_> {
+    /// The same step of an instance that stays finished after an end, whatever the settings say.
+    #[must_use]
+    pub fn finishing(self) -> Self {
+        if !self.terminal {
+            return self;
+        }
+        let after = Position {
+            state: self.to,
+            finished: true,
+        };
+        Self {
+            enters: false,
+            asks: false,
+            after,
+            ..self
+        }
+    }
+
     /// Nothing happens.
     fn nowhere(instance: &Instance) -> Self {
         let after = instance.position();

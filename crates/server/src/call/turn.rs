@@ -1,13 +1,13 @@
 //! How a call takes its turn at its instance, and a place among the calls of its tool.
 
 use super::{
-    Purpose, Running,
+    Purpose, Running, Sought,
     waiting::{Judged, Waiting},
 };
 use crate::{
     caller::Way,
     convert::{self, No},
-    instance::{Held, KeepError, Made, Marked, Moved},
+    instance::{Held, Instance, KeepError, Made, Marked, Moved},
     note::{News, Note},
     peer::Peer,
 };
@@ -23,6 +23,12 @@ impl Running {
     /// First the turn, then the place: whoever waits for its own instance must not keep a place
     /// from others.
     pub(super) fn enqueue(&self) -> Waiting {
+        if let Some(Sought { source, .. }) = &self.sought {
+            let (inner, source) = (Arc::clone(&self.shared.inner), source.clone());
+            let principal = self.shared.caller.principal.clone();
+            let found = async move { inner.find_source(&source, &principal).await };
+            return Waiting::Instance(found.boxed());
+        }
         match self.judge() {
             Judged::InTurn(turn) => turn,
             Judged::Now(Ok(execution)) => self
@@ -30,6 +36,21 @@ impl Running {
                 .unwrap_or(Waiting::Judged(Some(Ok(execution)))),
             Judged::Now(no) => Waiting::Judged(Some(no)),
         }
+    }
+
+    /// The instance is found, or not: only now can the call be judged.
+    pub(super) fn found(&mut self, found: Result<Arc<Instance>, No>) -> Result<(), No> {
+        let sought = self.sought.take();
+        let instance = found?;
+        let instance = self.instance.insert(instance);
+        if let Some(Sought { prepare, .. }) = sought {
+            let (inner, principal) = (&self.shared.inner, &self.shared.caller.principal);
+            let call = (self.kind, &*self.name);
+            let (handler, made) = inner.examine(Some(instance), principal, call, prepare)?;
+            self.handler = Some(handler);
+            self.made = made;
+        }
+        Ok(())
     }
 
     /// Where it waits for a place among the calls of its tool, if there are only so many.
@@ -191,8 +212,9 @@ impl Running {
             return;
         }
         let kinds = || workflow.lists_differ(moved.before, after);
-        // Whoever took the call back may not listen to it any more.
-        let listens = !self.signals.has_heard_cancel();
+        // Whoever took the call back may not listen to it any more, and the lists of whoever stands
+        // alone never change.
+        let listens = self.peer().is_some() && !self.signals.has_heard_cancel();
         for kind in kinds().filter(|_| listens) {
             let note = Note {
                 news: News::List(kind.into()),

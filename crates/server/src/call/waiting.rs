@@ -5,13 +5,14 @@ use crate::{
     context::Context,
     failure::Failure,
     handler::{Prepared, Reply, Work},
-    instance::Held,
+    instance::{Held, Instance},
 };
 use futures_util::future::BoxFuture;
 use std::{
     fmt,
     future::poll_fn,
     panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
     task::{self, Poll, Waker},
     time::Duration,
 };
@@ -25,6 +26,8 @@ pub(super) enum Waiting {
     /// For a place among the calls of its tool.
     Place(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
     Turn(BoxFuture<'static, Option<Held>>),
+    /// For the instance that it means.
+    Instance(BoxFuture<'static, Result<Arc<Instance>, No>>),
     Handler(Handler),
 }
 
@@ -33,6 +36,7 @@ pub(super) enum Came {
     Judgement(Result<Duration, No>),
     Place(Option<OwnedSemaphorePermit>),
     Turn(Option<Held>),
+    Instance(Result<Arc<Instance>, No>),
     Finished(Finished),
 }
 
@@ -58,6 +62,7 @@ impl Waiting {
             },
             Self::Place(place) => Came::Place(place.await),
             Self::Turn(turn) => Came::Turn(turn.await),
+            Self::Instance(instance) => Came::Instance(instance.await),
             Self::Handler(handler) => Came::Finished(poll_fn(|task| handler.poll(task)).await),
         }
     }
@@ -73,7 +78,7 @@ impl Waiting {
                     Poll::Pending => None,
                 }
             }
-            Self::Nothing | Self::Place(_) | Self::Turn(_) => None,
+            Self::Nothing | Self::Place(_) | Self::Turn(_) | Self::Instance(_) => None,
         }
     }
 }

@@ -259,7 +259,7 @@ where
         Incoming::Batch(_) => post::of_session(version, session.is_some()),
     };
     let way = way.map_err(|refusal| {
-        let refusal = refusal.supporting(web.inner.announced());
+        let refusal = refusal.supporting(Version::NEWEST_FIRST);
         reply::with_status(StatusCode::BAD_REQUEST, &error_id(&message), &refusal)
     })?;
     match (way, message) {

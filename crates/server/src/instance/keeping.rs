@@ -1,8 +1,8 @@
 //! How an instance is written and read, with its journal.
 
 use super::{
-    Instance,
-    stored::{self, Running},
+    Instance, Lease, Seen,
+    stored::{self, Found, Running},
 };
 use crate::{
     effect::Effects,
@@ -10,7 +10,7 @@ use crate::{
     route::lock,
 };
 use interlock_proto::Time;
-use interlock_store::{self as store, Change, Seq, Store, StoreError, Value};
+use interlock_store::{self as store, Change, Seq, Store, StoreError};
 use interlock_workflow::{Busy, Instance as Run, Workflow};
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
@@ -71,8 +71,9 @@ impl Instance {
         let (version, before, told) = self.to_tell(books);
         let entries: Vec<_> = told.entries().chain(&what).map(|e| self.entry(e)).collect();
         let count = before + entries.len() as u64;
-        let bytes = stored::written(books, &run, (calls, count, running.as_ref()));
-        let value = Value::new(bytes);
+        let owner = self.lease.as_ref().map(Lease::principal);
+        let bytes = stored::written(books, &run, (calls, count, running.as_ref()), owner);
+        let value = self.value(bytes);
         let change = match version {
             Some(version) => Change::update(self.key.clone(), version, value),
             None => Change::create(self.key.clone(), value),
@@ -209,19 +210,7 @@ impl Instance {
             return Ok(());
         };
         let found = stored::read(books, &record)?;
-        let mut seen = lock(&self.seen);
-        seen.run = Arc::new(found.run);
-        seen.version = Some(record.version);
-        seen.calls = found.calls;
-        seen.entries = seen.entries.max(found.entries);
-        seen.began = None;
-        // Whoever reads has the turn, or nobody has: what we have written ourselves was given up
-        // before the store had answered.
-        let is_ours = |running: &Running| running.server == self.alarms.server();
-        (seen.lost, seen.elsewhere) = match found.running {
-            Some(running) if is_ours(&running) => (Some(running), None),
-            running => (None, running),
-        };
+        lock(&self.seen).take_over(found, record.version, self.alarms.server());
         Ok(())
     }
 
@@ -267,6 +256,25 @@ impl Instance {
             Some(_) | None => {}
         }
         Ok(())
+    }
+}
+
+impl Seen {
+    /// Somebody else has written this.
+    ///
+    /// Whoever reads has the turn, or nobody has: what `server`, which is us, has written itself was
+    /// given up before the store had answered.
+    pub(super) fn take_over(&mut self, found: Found, version: store::Version, server: u64) {
+        self.run = Arc::new(found.run);
+        self.version = Some(version);
+        self.calls = found.calls;
+        self.entries = self.entries.max(found.entries);
+        self.began = None;
+        let is_ours = |running: &Running| running.server == server;
+        (self.lost, self.elsewhere) = match found.running {
+            Some(running) if is_ours(&running) => (Some(running), None),
+            running => (None, running),
+        };
     }
 }
 

@@ -1,6 +1,7 @@
 //! The record of an instance, as it is stored.
 
 use super::{KeepError, keeping::Books};
+use crate::principal::Principal;
 use interlock_store::Record as Kept;
 use interlock_workflow::{Call, Instance as Run, Kind, Position, Record};
 use serde::{Deserialize, Serialize};
@@ -88,6 +89,32 @@ struct Stored {
     entries: u64,
     run: Record,
     running: Option<Running>,
+    /// For whom it is kept, if it is behind a handle.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    owner: Option<Owner>,
+}
+
+/// Whoever a handle was made for.
+#[derive(Debug, Serialize, Deserialize)]
+struct Owner {
+    /// Nobody in particular if it is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    principal: Option<String>,
+}
+
+impl Owner {
+    fn new(principal: &Principal) -> Self {
+        Self {
+            principal: (!principal.is_anonymous()).then(|| principal.id().to_owned()),
+        }
+    }
+
+    fn is(&self, principal: &Principal) -> bool {
+        match &self.principal {
+            Some(id) => !principal.is_anonymous() && principal.id() == id,
+            None => principal.is_anonymous(),
+        }
+    }
 }
 
 /// What instances could remember before they could remember anything.
@@ -113,12 +140,21 @@ pub(super) struct Found {
     pub(super) calls: u64,
     pub(super) entries: u64,
     pub(super) running: Option<Running>,
+    owner: Option<Owner>,
+}
+
+impl Found {
+    /// Whether it is behind a handle that was made for this principal.
+    pub(super) fn is_of(&self, principal: &Principal) -> bool {
+        self.owner.as_ref().is_some_and(|owner| owner.is(principal))
+    }
 }
 
 pub(super) fn written(
     books: &Books<'_>,
     run: &Run,
     found: (u64, u64, Option<&Running>),
+    owner: Option<&Principal>,
 ) -> Vec<u8> {
     let (calls, entries, running) = found;
     let stored = Stored {
@@ -129,6 +165,7 @@ pub(super) fn written(
         entries,
         run: run.record(books.workflow),
         running: running.cloned(),
+        owner: owner.map(Owner::new),
     };
     serde_json::to_vec(&stored).expect("it holds only JSON")
 }
@@ -153,6 +190,7 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
                 calls: stored.calls,
                 entries: stored.calls,
                 running: stored.running,
+                owner: None,
             })
         }
         FORMAT => {
@@ -166,6 +204,7 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
                 calls: stored.calls,
                 entries: stored.entries,
                 running: stored.running,
+                owner: stored.owner,
             })
         }
         other => Err(KeepError::Format(other)),
@@ -288,6 +327,33 @@ mod tests {
     }
 
     #[test]
+    fn a_record_is_of_the_principal_for_whom_it_was_written() {
+        let flow = flow("w");
+        let store = MemoryStore::default();
+        let books = Books {
+            store: &store,
+            workflow: &flow,
+            now: Time(0),
+            journal_limit: None,
+            effects: None,
+        };
+        let everybody = [
+            Principal::anonymous(),
+            Principal::new("anonymous"),
+            Principal::new("alice"),
+        ];
+        let of = |owner| {
+            let bytes = written(&books, &flow.start(0), (0, 0, None), owner);
+            let found = reads(&flow, bytes).unwrap();
+            everybody.each_ref().map(|one| found.is_of(one))
+        };
+        assert_eq!(of(None), [false; 3]);
+        assert_eq!(of(Some(&everybody[0])), [true, false, false]);
+        assert_eq!(of(Some(&everybody[1])), [false, true, false]);
+        assert_eq!(of(Some(&everybody[2])), [false, false, true]);
+    }
+
+    #[test]
     fn a_record_of_another_definition_is_refused() {
         let (one, other) = (flow("one"), flow("other"));
         let store = MemoryStore::default();
@@ -298,7 +364,7 @@ mod tests {
             journal_limit: None,
             effects: None,
         };
-        let bytes = written(&books, &one.start(0), (0, 0, None));
+        let bytes = written(&books, &one.start(0), (0, 0, None), None);
         assert!(reads(&one, bytes.clone()).is_ok());
         let refused = reads(&other, bytes).err().unwrap();
         assert!(matches!(refused, KeepError::Foreign(name) if name == "one"));

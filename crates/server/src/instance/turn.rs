@@ -236,6 +236,14 @@ impl Held {
         step: &Step<'_>,
         entry: impl FnOnce(Trace) -> Entry + Send,
     ) -> Result<Moved, KeepError> {
+        let finished;
+        let step = if self.instance.is_leased() && step.terminal {
+            // A handle never means another run.
+            finished = step.clone().finishing();
+            &finished
+        } else {
+            step
+        };
         let mut after = Run::clone(run);
         after.apply(books.workflow, step, books.now.0);
         let entry = entry(step.trace(books.workflow));

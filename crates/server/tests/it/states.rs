@@ -4,9 +4,7 @@ use crate::common::{codes, desk, is_one_message, nothing_comes, refusal, tool};
 use interlock::{
     Context, Failure, Prompt, Resource, Server, Tool, Workflow,
     model::JsonObject,
-    workflow::{
-        BindingBuilder, Builder, End, Kind, Outcome, Pass, Position, Scope, Settings, end, to,
-    },
+    workflow::{BindingBuilder, Builder, End, Kind, Outcome, Pass, Position, end, to},
 };
 use interlock_testkit::{Client, connect};
 use serde_json::{Value, json};
@@ -417,13 +415,6 @@ fn what_would_not_be_obeyed_is_not_served() {
         (
             base().state("a", |s| s.sampling(1, |m| m.user("?"))),
             "a question to the client's model (`sampling`)",
-        ),
-        (
-            base().settings(Settings {
-                scope: Scope::Handle,
-                ..Settings::default()
-            }),
-            "the scope `handle`",
         ),
     ] {
         let expected = format!("the server cannot be built: {what} cannot be served yet");
