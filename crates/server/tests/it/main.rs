@@ -28,6 +28,7 @@ mod flow_told;
 mod frames;
 mod handlers;
 mod handles;
+mod handles_built;
 mod handshake;
 mod http_auth;
 mod http_batches;

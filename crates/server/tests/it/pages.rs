@@ -228,7 +228,7 @@ async fn every_page_says_how_long_it_holds_and_who_answers() {
 }
 
 #[tokio::test]
-async fn without_a_handshake_only_what_no_workflow_binds_is_listed_and_served() {
+async fn without_a_handshake_everything_is_listed_and_what_no_workflow_binds_is_served() {
     let flow = Workflow::builder("w")
         .state("a", |s| {
             s.initial()
@@ -248,10 +248,16 @@ async fn without_a_handshake_only_what_no_workflow_binds_is_listed_and_served() 
     for ((list, names), (method, params)) in LISTS
         .into_iter()
         .zip([
-            vec!["b"],
-            vec!["r://b", "t://c/1"],
-            vec!["t://b/{id}"],
-            vec!["b"],
+            &["workflow_start", "workflow_status", "e", "b", "d", "a", "c"][..],
+            &["r://e", "r://b", "r://d", "r://a", "r://c", "t://c/1"],
+            &[
+                "t://e/{id}",
+                "t://b/{id}",
+                "t://d/{id}",
+                "t://a/{id}",
+                "t://c/{id}",
+            ],
+            &NAMES,
         ])
         .zip([
             ("tools/call", ["a", "b"].map(|name| json!({"name": name}))),
@@ -270,10 +276,12 @@ async fn without_a_handshake_only_what_no_workflow_binds_is_listed_and_served() 
         let [bound, free] = params;
         let answer = client.request(method, modern(bound)).await;
         let told = answer.to_string();
-        assert!(
-            told.contains("1081") && told.contains("initialize"),
-            "{told}"
-        );
+        let taught = if method == "tools/call" {
+            ["1022", "workflow_start"]
+        } else {
+            ["1081", "initialize"]
+        };
+        assert!(taught.iter().all(|word| told.contains(word)), "{told}");
         let answer = client.request(method, modern(free)).await;
         assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
         assert_ne!(answer["result"]["isError"], true, "{answer}");

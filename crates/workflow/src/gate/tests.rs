@@ -42,6 +42,18 @@ fn took<'a>(flow: &'a Workflow, at: Position, binding: &'a Binding, outcome: Out
     flow.step(&Instance::from(at), binding, &ended(outcome, &Null))
 }
 
+#[test]
+fn a_step_that_finishes_is_the_one_of_a_workflow_that_stays() {
+    let (restarts, stays) = (flow(), staying());
+    for (state, name) in [("a", "go"), ("b", "fin")] {
+        let bound = |flow| match Workflow::admit(flow, at(flow, state), Kind::Tool, name) {
+            Ok(Pass::Bound(binding)) => took(flow, at(flow, state), binding, Outcome::Success),
+            Ok(Pass::Always) | Err(_) => panic!("{name} is bound in {state}"),
+        };
+        assert_eq!(bound(&restarts).finishing(), bound(&stays));
+    }
+}
+
 fn ended(outcome: Outcome, args: &Value) -> End<'_> {
     End {
         outcome,
