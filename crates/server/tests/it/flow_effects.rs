@@ -93,13 +93,13 @@ fn waiting(name: &'static str) -> (Effect, mpsc::UnboundedReceiver<()>, Arc<Sema
 /// What the journal says of effects.
 async fn runs(server: &Server) -> Vec<(String, Option<String>)> {
     let history = server.operator().history(ID, 0, 100).await.unwrap();
-    let mut runs = Vec::new();
-    for one in history {
-        if let What::Effect { name, failed } = one.entry.what {
-            runs.push((name, failed));
-        }
-    }
-    runs
+    let runs = history.into_iter().filter_map(|one| {
+        let What::Effect { name, failed } = one.entry.what else {
+            return None;
+        };
+        Some((name, failed))
+    });
+    runs.collect()
 }
 
 /// The journal tells where the instance stands.

@@ -233,10 +233,7 @@ async fn a_held_call_is_settled_and_its_effects_run() {
         .build()
         .unwrap();
     let operator = server.operator();
-    let (_, none) = (
-        (),
-        operator.settle("global:other", Outcome::Error, "").await,
-    );
+    let none = operator.settle("global:other", Outcome::Error, "").await;
     assert!(matches!(none, Err(OperatorError::NotFound(_))));
     let mut client = hold(&server, &clock, &mut waits).await;
     let shown = operator.show(ID).await.unwrap();
@@ -282,7 +279,7 @@ async fn in_between(decides: bool) -> (Client, serde_json::Value) {
             ..Settings::default()
         })
         .state("a", |s| s.initial().tool("go", |t| t.success("b")))
-        .state("b", |s| s.tool("go", |t| t.success("a")))
+        .state("b", |s| s.tool("go", |t| t.success("a").error("c")))
         .state("c", |s| s.tool("end", |t| t.success(end("a"))));
     let (go, mut waits) = held("go", OnCancel::GoesOn);
     let server = Server::builder("s", "0")
