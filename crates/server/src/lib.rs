@@ -35,7 +35,8 @@
 //!
 //! One way through the house: the transport gives messages, the connection machine admits them,
 //! the gate judges them, a call runs around the invocation machine, its outcome commits a step,
-//! lists that changed are announced, [effects](Effect) run, the answer goes out. `docs/architecture.md` is the map.
+//! lists that changed are announced, [effects](Effect) run, the answer goes out.
+//! `docs/architecture.md` is the map.
 
 mod ask;
 mod audience;
