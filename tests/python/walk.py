@@ -33,7 +33,9 @@ HANDSHAKE = "2025-11-25"
 STATELESS = "2026-07-28"
 WORKFLOW_META = "dev.interlock/workflow"
 REFUSAL_META = "dev.interlock/refusal"
-NOT_IN_STATE = 1081
+NO_SUCH_WORKFLOW, NO_WORKFLOW_GIVEN = 1021, 1022
+NOT_IN_STATE, FINISHED = 1081, 1085
+WORKFLOW_TOOLS = ("workflow_start", "workflow_status")
 WALK_SECONDS = 60
 
 TOOLS, RESOURCES, PROMPTS = "tools", "resources", "prompts"
@@ -94,7 +96,9 @@ class Flow:
     start: str
     states: dict[str, State]
     steps: tuple[Call | Refused | Read | Prompt, ...]
-    # Listed in every state, and the one thing a 2026-07-28 client is shown without a handle.
+    # Where the walk ends for whoever does not begin anew.
+    end: str | None = None
+    # Listed in every state, and callable without a handle on 2026-07-28.
     always: tuple[str, ...] = ()
     # A call of one of those tools, to see that it works.
     always_call: tuple[str, dict[str, Any]] | None = None
@@ -105,6 +109,7 @@ PAYMENT = {"order": "A-1", "amount": 20}
 
 REFUND = Flow(
     start="new",
+    end="paid",
     always=("search_orders",),
     always_call=("search_orders", {"text": "A"}),
     states={
@@ -173,11 +178,11 @@ async def crossroads_in_rust(paths: Paths, report: Report) -> None:
 
 
 async def modern(paths: Paths, report: Report) -> None:
-    """The client's own default: probe with `server/discover`, find no stateless version, shake hands."""
+    """The client's own default: probe with `server/discover`, find the stateless version, and use it."""
     async with connect(paths.serve("examples/refund/interlock.yaml"), "auto", report) as (client, wire):
         methods = [message["method"] for message in wire.sent()]
-        report.equal("the first messages", methods[:2], ["server/discover", "initialize"])
-        await through(REFUND, client, wire, report)
+        report.equal("the first messages", methods, ["server/discover"])
+        await stateless(REFUND, client, wire, report)
 
 
 async def modern_unannounced(paths: Paths, report: Report) -> None:
@@ -281,16 +286,43 @@ async def lists(flow: Flow, state: str, client: Client, report: Report) -> None:
 
 
 async def stateless(flow: Flow, client: Client, wire: Wire, report: Report) -> None:
-    """What a 2026-07-28 client may see and do: only what no workflow binds."""
-    tools = [tool.name for tool in (await client.list_tools()).tools]
-    report.equal("tools listed", sorted(tools), sorted(flow.always))
-    bound = flow.states[flow.start].tools[0]
-    report.at = bound
-    result = await client.call_tool(bound, ORDER)
-    report.equal("isError", result.is_error, True)
-    report.true("the refusal gives a reason", text(result))
-    code = (result.meta or {}).get(REFUSAL_META, {}).get("code")
-    report.equal("the code", code, NOT_IN_STATE)
+    """Goes through the tools of `flow` as a 2026-07-28 client does: by handles, with lists that never vary."""
+    report.equal("the version", client.protocol_version, STATELESS)
+    calls_of = [step for step in flow.steps if isinstance(step, Call | Refused)]
+    everything = await constant_list(flow, client, report)
+    first = calls_of[0]
+    report.at = "without a handle"
+    await turned_away(NO_WORKFLOW_GIVEN, await client.call_tool(first.tool, first.arguments), report)
+    report.at = "with a handle that was made up"
+    made_up = {**first.arguments, "workflow": "wf_" + "A" * 30}
+    await turned_away(NO_SUCH_WORKFLOW, await client.call_tool(first.tool, made_up), report)
+    handle = await started(flow, client, report)
+    other = await started(flow, client, report)
+    report.true("each start has a handle of its own", handle != other)
+    state = flow.start
+    last = max(at for at, step in enumerate(calls_of) if isinstance(step, Call))
+    for at, step in enumerate(calls_of[: last + 1]):
+        report.at = f"{state}, {type(step).__name__.lower()} {subject(step)}"
+        arguments = {**step.arguments, "workflow": handle}
+        match step:
+            case Refused():
+                await turned_away(NOT_IN_STATE, await client.call_tool(step.tool, arguments), report)
+            case Call():
+                result = await client.call_tool(step.tool, arguments)
+                report.equal("isError", bool(result.is_error), step.fails)
+                state = flow.end if at == last else step.to
+                told = (result.meta or {}).get(WORKFLOW_META, {})
+                report.equal("the instance told", told.get("instance"), handle)
+                report.equal("the state told", told.get("state"), state)
+        report.equal("tools listed", await constant_list(flow, client, report), everything)
+    report.at = "the end"
+    status = (await client.call_tool("workflow_status", {"workflow": handle})).structured_content
+    report.equal("where it stands", (status["state"], status["finished"]), (flow.end, True))
+    again = {**first.arguments, "workflow": handle}
+    text_of_refusal = await turned_away(FINISHED, await client.call_tool(first.tool, again), report)
+    report.within("the way to a new one", ["workflow_start"], text_of_refusal)
+    status = (await client.call_tool("workflow_status", {"workflow": other})).structured_content
+    report.equal("the other one has not moved", (status["state"], status["finished"]), (flow.start, False))
     if flow.always_call is not None:
         name, arguments = flow.always_call
         report.at = name
@@ -301,6 +333,32 @@ async def stateless(flow: Flow, client: Client, wire: Wire, report: Report) -> N
     versions = {m["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] for m in requests}
     report.equal("versions sent", versions, {STATELESS})
     report.equal("list changes sent to a client that does not listen", list_changes(wire), [])
+
+
+async def constant_list(flow: Flow, client: Client, report: Report) -> list[Any]:
+    """Every tool there is, and those of handles: whatever was called before."""
+    tools = (await client.list_tools()).tools
+    bound = {tool for state in flow.states.values() for tool in state.tools}
+    report.equal("tools listed", sorted(tool.name for tool in tools), sorted([*flow.always, *bound, *WORKFLOW_TOOLS]))
+    return [tool.model_dump() for tool in tools]
+
+
+async def started(flow: Flow, client: Client, report: Report) -> str:
+    """A workflow of its own. Returns its handle."""
+    report.at = "workflow_start"
+    result = await client.call_tool("workflow_start", {})
+    report.equal("isError", bool(result.is_error), False)
+    report.equal("where it begins", result.structured_content["state"], flow.start)
+    report.within("what is next", flow.states[flow.start].tools, result.structured_content["next"])
+    return result.structured_content["workflow"]
+
+
+async def turned_away(code: int, result: Any, report: Report) -> str:
+    """A tool error with this code and a reason, which is returned."""
+    report.equal("isError", result.is_error, True)
+    report.equal("the code", (result.meta or {}).get(REFUSAL_META, {}).get("code"), code)
+    report.true("the refusal gives a reason", text(result))
+    return text(result)
 
 
 # --- What was announced, and when ------------------------------------------------------------
