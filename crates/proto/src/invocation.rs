@@ -4,8 +4,8 @@
 //! a person or for the client. However it goes, there is exactly one end: it is answered, or it is
 //! suppressed because the client took it back. A call counts as cancelled only if its handler had
 //! not started, or stopped and said so; one that had to be torn down is unknown, because what it
-//! did is not known. A deadline while executing is always a timeout. A handler that asks a client
-//! to which nothing can be sent is let go, and moves nothing: it runs again, from its start, when
+//! did is not known. A deadline while executing is always a timeout. A client to which nothing can be
+//! sent is asked by letting the call go, which moves nothing: it comes again, from its start, when
 //! the client comes back with the answers.
 
 use crate::{
@@ -141,7 +141,7 @@ pub enum End {
     Ran(Outcome),
     /// Its handler never started, so it moved nothing.
     NotRun,
-    /// Its handler needs answers, so it moved nothing; it runs again when they are there.
+    /// It needs answers, so it moved nothing; it comes again when they are there.
     Asked,
 }
 
@@ -214,7 +214,7 @@ pub enum Effect {
     Commit(Outcome),
     /// Answer with what the handler returned.
     Respond,
-    /// Answer with what the handler asks.
+    /// Answer with what is asked.
     Ask,
     /// Answer with this. Boxed, as it is large and rare.
     Refuse(Box<Refusal>),
@@ -324,6 +324,7 @@ fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State
             let refusal = Refusal::new(Code::ServerShuttingDown);
             not_run([Effect::LeaveQueue, Effect::Refuse(Box::new(refusal))])
         }
+        Input::Asked => go(State::Result(End::Asked), [Effect::LeaveQueue, Effect::Ask]),
         Input::Wait => {
             let clock = clock.halted(now);
             go(State::Pending { clock, grace }, [])
@@ -333,7 +334,6 @@ fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State
             go(State::Pending { clock, grace }, [])
         }
         Input::Call { .. }
-        | Input::Asked
         | Input::Progress
         | Input::Finished(_)
         | Input::Panicked
@@ -430,6 +430,7 @@ impl Machine for Invocation {
         ("Pending", "turn", "Executing"),
         ("Pending", "turn", "Result"),
         ("Pending", "refused", "Result"),
+        ("Pending", "asked", "Result"),
         ("Pending", "cancel", "Result"),
         ("Pending", "shutdown", "Result"),
         ("Pending", "tick", "Result"),

@@ -178,7 +178,7 @@ catalogue! {
         "it took too long" "try again, or ask for less";
     1070 UnsupportedEncoding "unsupported_encoding" 415 Error Changed Feature("frames")
         "the message is not UTF-8" "send UTF-8";
-    1071 ApprovalPending "approval_pending" 202 Warn Later Reserved("the workflow says it; the server does not ask for approval yet")
+    1071 ApprovalPending "approval_pending" 202 Warn Later Feature("workflow")
         "an operator must approve this call" "repeat the same call once it is approved";
     1076 ServerUninitialized "server_uninitialized" 503 Error Changed Feature("connection")
         "the connection is not initialized: it takes `initialize`, or 2026-07-28 `_meta` on the request" "send `initialize` first, or put 2026-07-28 `_meta` on the request";
@@ -192,10 +192,10 @@ catalogue! {
         "something the server depends on is not available" "try again later";
     1081 NotInState "not_in_state" 409 Warn Changed Feature("workflow")
         "this cannot be used in the current state" "use what is allowed now";
-    1082 GuardFailed "guard_failed" 409 Warn Changed Reserved("the gate has it; the server does not ask guards yet")
+    1082 GuardFailed "guard_failed" 409 Warn Changed Feature("workflow")
         "the conditions for this call are not met" "change the arguments";
-    1083 ApprovalDenied "approval_denied" 403 Warn Changed Reserved("the workflow says it; the server does not ask for approval yet")
-        "a person said no" "do something else";
+    1083 ApprovalDenied "approval_denied" 403 Warn Changed Feature("workflow")
+        "no person said yes" "do something else";
     1084 InstanceBusy "instance_busy" 409 Warn Later Feature("workflow")
         "another call holds the workflow" "wait for it to end";
     1085 InstanceFinished "instance_finished" 409 Warn Changed Feature("workflow")

@@ -93,7 +93,8 @@ impl Workflow {
             let asks = |rule: &Rule| rule.mentions(Root::Args) || rule.mentions(Root::Principal);
             let guards = binding.when.iter().chain(rules);
             let has_effects = edges().any(|edge| !edge.effects.is_empty());
-            if binding.hold || has_effects || guards.into_iter().any(asks) {
+            let is_shown = binding.hold || binding.approval.is_some() || has_effects;
+            if is_shown || guards.into_iter().any(asks) {
                 called.insert(owner(symbol, binding));
             }
             self.bindings[id].reads.result = result;
@@ -180,11 +181,12 @@ impl Workflow {
             artifact: judged.artifact,
             place: judged.place,
             when: judged.when,
-            approval: judged.approval,
             hold: judged.hold,
             idempotent: judged.idempotent,
             deadline: judged.deadline,
-            moves: judged.hold || own.any(|edge| !edge.is_idle()),
+            // An approval is used up, and that is a mark as well.
+            moves: judged.hold || judged.approval.is_some() || own.any(|edge| !edge.is_idle()),
+            approval: judged.approval,
             conditional: false,
             reads: Reads::default(),
             routes,

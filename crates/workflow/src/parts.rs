@@ -206,7 +206,7 @@ impl Binding {
     }
 
     /// Whether a call can leave a mark on the instance: move it, end it, stop it, be remembered,
-    /// or have an effect.
+    /// use up an approval, or have an effect.
     ///
     /// Calls that cannot may run side by side.
     pub fn moves(&self) -> bool {
@@ -221,7 +221,7 @@ impl Binding {
         self.conditional
     }
 
-    /// Whether a guard, a value to remember, an effect or a hold wants to know with which arguments
+    /// Whether a guard, a value to remember, an approval, an effect or a hold wants to know with which arguments
     /// this artifact was called, or by whom. It tells for all states: a call that waits for its turn may
     /// find another one.
     pub fn reads_call(&self) -> bool {

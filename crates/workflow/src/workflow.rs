@@ -439,6 +439,7 @@ mod tests {
                     .tool("tells", |t| t.success(to("a").effect("mail")))
                     .tool("holds", |t| t.success("a").hold())
                     .tool("remembers", |t| t.success(to("a").set("x", "1")))
+                    .tool("asks", |t| t.success("a").approve("Go?"))
             })
             .build()
             .unwrap();
@@ -447,7 +448,7 @@ mod tests {
             .iter()
             .map(Binding::moves)
             .collect();
-        assert_eq!(moves, [false, false, true, true, true, true, true]);
+        assert_eq!(moves, [false, false, true, true, true, true, true, true]);
     }
 
     #[test]
@@ -460,6 +461,7 @@ mod tests {
                     .tool("counted", |t| t.success(to("b").set("n", "visits")))
                     .tool("told", |t| t.success(to("b").set("n", "result.n")))
                     .tool("elsewhere", |t| t.success("b"))
+                    .tool("asked", |t| t.success("b").approve("Go?"))
                     .tool("free", |t| {
                         t.success(to("b").when(crate::rust("any", |_| true)))
                             .success("a")
@@ -485,6 +487,7 @@ mod tests {
                 (true, true, false),
                 (false, false, false),
                 (false, false, true),
+                (false, true, false),
                 (false, true, false),
                 (false, true, true),
             ]

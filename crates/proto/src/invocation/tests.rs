@@ -109,6 +109,20 @@ fn a_call_cancelled_in_the_queue_moves_nothing() {
 }
 
 #[test]
+fn a_call_whose_client_must_come_back_leaves_the_queue_and_moves_nothing() {
+    check(
+        &[(call(), 0), (Input::Asked, 1)],
+        End::Asked,
+        &[Effect::LeaveQueue, Effect::Ask],
+    );
+    check(
+        &running_then(&[(Input::Asked, 20)]),
+        End::Asked,
+        &[Effect::TearDown, Effect::LeaveQueue, Effect::Ask],
+    );
+}
+
+#[test]
 fn a_handler_that_stops_when_asked_is_cancelled() {
     check(
         &running_then(&[(Input::Cancel, 20), (Input::Stopped, 30)]),
