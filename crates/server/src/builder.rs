@@ -493,18 +493,11 @@ fn listed(names: &[String]) -> String {
 
 /// What a workflow says and this version does not obey.
 fn not_served(workflow: &Workflow) -> Vec<&'static str> {
-    let mut bindings = workflow.states().flat_map(|state| workflow.bindings(state));
     let mut states = workflow.states().map(|state| workflow.state(state));
-    [
-        (
-            bindings.any(|binding| binding.approval().is_some()),
-            "an approval (`approve`)",
-        ),
-        (
-            states.any(|state| state.sampling().is_some()),
-            "a question to the client's model (`sampling`)",
-        ),
-    ]
+    [(
+        states.any(|state| state.sampling().is_some()),
+        "a question to the client's model (`sampling`)",
+    )]
     .into_iter()
     .filter_map(|(said, what)| said.then_some(what))
     .collect()

@@ -7,6 +7,7 @@
 //! Most calls need not wait for anything, and run to their end where they came in. A call becomes
 //! a future only when it has to wait.
 
+mod consent;
 mod turn;
 mod waiting;
 
@@ -27,6 +28,7 @@ use crate::{
     voice::{Asking, Progress, Word},
     wire::{self, Transition},
 };
+use consent::Approving;
 use interlock_proto::{
     AskId, Code, Refusal, Time,
     invocation::{self, Effect, Finish, Input, Invocation, State},
@@ -41,6 +43,7 @@ use std::{
     time::Duration,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use turn::Halt;
 use waiting::{Came, Finished, Handler, Judged, Waiting};
 
 /// A call that has been admitted.
@@ -116,6 +119,8 @@ pub(crate) struct Running {
     came: Option<Came>,
     /// What its handler says before its result, if it says anything.
     dialogue: Option<Box<Dialogue>>,
+    /// A person's yes, if it needs one.
+    approving: Option<Box<Approving>>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
     said: Option<Answer>,
@@ -160,6 +165,7 @@ impl Running {
             waiting: Waiting::Nothing,
             came: None,
             dialogue: None,
+            approving: None,
             reply: None,
             no: None,
             said: None,
@@ -264,9 +270,14 @@ impl Running {
     fn judged_already(&mut self) -> Option<Input> {
         match self.waiting.ready() {
             Some(Came::Judgement(judged)) => Some(self.judged(judged)),
-            Some(Came::Instance(_) | Came::Place(_) | Came::Turn(_) | Came::Finished(_)) | None => {
-                None
-            }
+            Some(
+                Came::Instance(_)
+                | Came::Place(_)
+                | Came::Turn(_)
+                | Came::Consent(_)
+                | Came::Finished(_),
+            )
+            | None => None,
         }
     }
 
@@ -441,15 +452,15 @@ impl Running {
     /// What came, as the machine hears it; nothing if it only led to something else to wait for.
     async fn input(&mut self, came: Came) -> Option<Input> {
         self.waiting = Waiting::Nothing;
-        let judged = match came {
+        let taken = match came {
             Came::Finished(finished) => return Some(self.finished(finished)),
-            Came::Judgement(judged) => judged,
+            Came::Judgement(judged) => judged.map_err(Halt::from),
             Came::Instance(found) => match self.found(found) {
                 Ok(()) => {
                     self.waiting = self.enqueue();
                     return None;
                 }
-                Err(no) => Err(no),
+                Err(no) => Err(no.into()),
             },
             Came::Turn(Some(held)) => {
                 if let Some(place) = self.place_among_others() {
@@ -459,13 +470,20 @@ impl Running {
                 }
                 self.take_turn(held).await
             }
+            Came::Consent(answer) => match self.answered(answer).await {
+                Ok(()) => {
+                    self.waiting = self.enqueue();
+                    return Some(Input::Resume);
+                }
+                Err(no) => Err(no.into()),
+            },
             Came::Place(permit) => {
                 self.permit = permit;
                 if let Some(held) = self.held.take() {
                     self.take_turn(held).await
                 } else {
                     match self.judge() {
-                        Judged::Now(judged) => judged,
+                        Judged::Now(judged) => judged.map_err(Halt::from),
                         // It waited for the place alone, and now needs its turn first.
                         Judged::InTurn(turn) => {
                             self.permit = None;
@@ -475,9 +493,13 @@ impl Running {
                     }
                 }
             }
-            Came::Turn(None) => Err(self.busy()),
+            Came::Turn(None) => Err(self.busy().into()),
         };
-        Some(self.judged(judged))
+        Some(match taken {
+            Ok(execution) => self.judged(Ok(execution)),
+            Err(Halt::No(no)) => self.judged(Err(no)),
+            Err(Halt::Ask(request)) => self.ask_client(*request),
+        })
     }
 
     fn judged(&mut self, judged: Result<Duration, No>) -> Input {
@@ -598,7 +620,12 @@ impl Running {
             return;
         };
         let (now, patience) = (self.inner().clock.now(), self.inner().ask_timeout);
-        match round.ask(&self.shared.inner.sealer, &questions, now, patience) {
+        let approving = self.approving.as_deref();
+        let sealed = approving.and_then(|approving| approving.sealed.clone());
+        // Who comes back too late for a person's yes is told so, and not that the seal is broken.
+        let until = sealed.as_ref().map_or(now, |sealed| Time(sealed.until));
+        let expires = now.max(until) + patience;
+        match round.ask(&self.shared.inner.sealer, &questions, sealed, expires) {
             Ok(mut result) => {
                 result["_meta"] = self.stamp().meta().into();
                 self.said = Some(Answer::Asks(result));

@@ -41,6 +41,9 @@ impl From<Refusal> for No {
 pub(crate) struct Teaching {
     state: String,
     allowed: Vec<String>,
+    /// Which question waits for an operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<Vec<PathStep>>,
 }
@@ -118,9 +121,28 @@ impl From<Refused<'_>> for No {
             gate: Some(Box::new(Teaching {
                 state: refused.state().to_owned(),
                 allowed,
+                approval: None,
                 path: path.map(|path| path.iter().map(PathStep::from).collect()),
             })),
         }
+    }
+}
+
+/// Nobody has agreed to a call that the gate would let in.
+pub(crate) fn unapproved(
+    (workflow, at): (&Workflow, Position),
+    kind: Kind,
+    (code, text): (Code, String),
+    approval: Option<&str>,
+) -> No {
+    No {
+        refusal: Refusal::new(code).because(text),
+        gate: Some(Box::new(Teaching {
+            state: workflow.state_name(at.state).to_owned(),
+            allowed: workflow.visible(at, kind).map(str::to_owned).collect(),
+            approval: approval.map(str::to_owned),
+            path: None,
+        })),
     }
 }
 

@@ -10,11 +10,13 @@
 //! | `keeping.rs` | writing and reading, with the journal |
 //! | `stored.rs` | the record as it is stored |
 //! | `effects.rs` | what a step sets off |
+//! | `approving.rs` | what operators are asked about calls |
 //! | `operating.rs` | what operators see and decide |
 //! | `alarms.rs` | the one task that looks after what is due |
 //! | `leased.rs` | instances that belong to no session |
 
 mod alarms;
+mod approving;
 mod effects;
 mod keeping;
 mod leased;
@@ -30,6 +32,7 @@ pub(crate) use stored::Made;
 pub(crate) use turn::{Held, Marked, Moved, Turn};
 
 use crate::{
+    approval::ApprovalRequest,
     journal::{Entry, What},
     note::News,
     peer::Peer,
@@ -77,6 +80,10 @@ struct Seen {
     run: Arc<Run>,
     version: Option<Version>,
     calls: u64,
+    /// How often it has changed: each call that begins and each step that is taken counts.
+    edition: u64,
+    /// What operators are asked about its calls, as it is.
+    asked: Vec<ApprovalRequest>,
     /// How many journal entries there are.
     entries: u64,
     /// When it began, until that is written down.
@@ -134,6 +141,8 @@ impl Instance {
                 run: Arc::new(workflow.start(now.0)),
                 version: None,
                 calls: 0,
+                edition: 0,
+                asked: Vec::new(),
                 entries: 0,
                 began: Some(now.0),
                 lost: None,

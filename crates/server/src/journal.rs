@@ -69,6 +69,40 @@ pub enum What {
         /// How many.
         refusals: u64,
     },
+    /// A person was asked whether a call may run.
+    Asked {
+        /// What kind of thing is called.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// The question.
+        question: String,
+        /// Under which id an operator answers; nothing if the client was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<String>,
+    },
+    /// A person agreed to a call.
+    Approved {
+        /// What kind of thing is called.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// Which question an operator answered; nothing if the client was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<String>,
+    },
+    /// Nobody agreed to a call.
+    Denied {
+        /// What kind of thing is called.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// Which question an operator answered; nothing if the client was asked.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        approval: Option<String>,
+        /// Why not.
+        why: String,
+    },
     /// A call ended.
     Step {
         /// What kind of thing was called.
@@ -211,7 +245,13 @@ pub fn replay<'a>(
                 let instance = found.as_mut().ok_or(ReplayError::NoBeginning)?;
                 instance.retrace(workflow, trace, entry.at)?;
             }
-            What::Refused { .. } | What::Unwritten { .. } | What::Effect { .. } | What::Ended => {}
+            What::Refused { .. }
+            | What::Unwritten { .. }
+            | What::Asked { .. }
+            | What::Approved { .. }
+            | What::Denied { .. }
+            | What::Effect { .. }
+            | What::Ended => {}
         }
     }
     found.ok_or(ReplayError::NoBeginning)
@@ -295,6 +335,23 @@ mod tests {
                 why: "no".to_owned(),
             },
             What::Unwritten { refusals: 3 },
+            What::Asked {
+                kind: Kind::Tool,
+                name: "pay".to_owned(),
+                question: "Pay?".to_owned(),
+                approval: Some("1f".to_owned()),
+            },
+            What::Approved {
+                kind: Kind::Tool,
+                name: "pay".to_owned(),
+                approval: None,
+            },
+            What::Denied {
+                kind: Kind::Tool,
+                name: "pay".to_owned(),
+                approval: None,
+                why: "no".to_owned(),
+            },
             What::Step {
                 kind: Kind::Prompt,
                 name: "p".to_owned(),

@@ -38,6 +38,7 @@
 //! lists that changed are announced, [effects](Effect) run, the answer goes out.
 //! `docs/architecture.md` is the map.
 
+mod approval;
 mod ask;
 mod audience;
 mod auth;
@@ -83,6 +84,7 @@ mod voice;
 mod wire;
 
 pub use self::http::{options::HttpOptions, origin::AllowedHosts};
+pub use approval::{ApprovalRequest, Standing};
 pub use ask::{AskError, Form, Visit};
 pub use auth::{Authenticator, BearerTokens, Denied};
 pub use builder::{Bounds, BuildError, BuildErrors, Builder};

@@ -1,6 +1,7 @@
 //! What operators do: see where instances stand, and unstick them.
 
 use crate::{
+    approval::ApprovalRequest,
     clock,
     instance::{
         self, Books, Decision, Disobeyed, Found, Held, Instance, KeepError, Order, key_of, look_up,
@@ -8,7 +9,7 @@ use crate::{
     journal::Entry,
     server::{Inner, Server},
 };
-use interlock_proto::Time;
+use interlock_proto::{Refusal, Time};
 use interlock_store::{self as store, Key, Seq, StoreError};
 use interlock_workflow::{Artifact, Busy, Held as HeldCall, Outcome, Workflow};
 use serde::Serialize;
@@ -23,6 +24,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a decision is tried if others write in between.
 const ATTEMPTS: usize = 16;
+
+/// How many instances are looked for at once.
+const PAGE: usize = 100;
 
 /// How many instances or entries come at once.
 const MOST: usize = 1_000;
@@ -101,6 +105,17 @@ pub enum OperatorError {
         /// The outcome.
         outcome: Outcome,
     },
+    /// No call waits for that answer: it was never asked, or the instance has changed since.
+    #[error("no call of instance `{0}` waits for this decision any more")]
+    NotAsked(String),
+    /// It was decided otherwise, or it is too late.
+    #[error("a call of instance `{id}` cannot be decided so: {}", .refusal.message())]
+    Decided {
+        /// The instance.
+        id: String,
+        /// Why not.
+        refusal: Refusal,
+    },
     /// It belongs to another definition of the workflow.
     #[error("instance `{id}` belongs to another definition of workflow `{workflow}`")]
     Foreign {
@@ -144,6 +159,9 @@ pub struct Summary {
     pub held: Option<HeldCall>,
     /// The call that has its turn.
     pub running: Option<RunningCall>,
+    /// The calls that wait for an operator's yes, or have got an answer and not used it: see
+    /// [`Operator::approve`].
+    pub approvals: Vec<ApprovalRequest>,
     /// How many calls have had their turn.
     pub calls: u64,
     /// Its version in the store; none if it is not written down yet.
@@ -226,22 +244,54 @@ impl Operator {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Summary>, OperatorError> {
+        self.select(after, limit, |_| true).await
+    }
+
+    /// As [`instances`](Self::instances), but only those that wait for an operator: a call of
+    /// theirs is to be [approved](Self::approve) or [settled](Self::settle).
+    ///
+    /// # Errors
+    ///
+    /// If there is no workflow, or the store fails.
+    pub async fn waiting(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<Summary>, OperatorError> {
+        let now = self.inner.clock.now();
+        let waits = |one: &Summary| {
+            let mut approvals = one.approvals.iter();
+            one.held.is_some() || approvals.any(|asked| asked.is_pending(now))
+        };
+        self.select(after, limit, waits).await
+    }
+
+    async fn select(
+        &self,
+        after: Option<&str>,
+        limit: usize,
+        wanted: impl Fn(&Summary) -> bool + Send,
+    ) -> Result<Vec<Summary>, OperatorError> {
         let workflow = self.workflow()?;
         let books = self.inner.books(workflow);
         let limit = limit.min(MOST);
         let mut found = Vec::new();
         let mut after = after.and_then(key_of);
         while found.len() < limit {
-            let left = limit - found.len();
             let now = store::Time(books.now.0);
             let kind = instance::KIND;
-            let keys = books.store.list(&kind, after.as_ref(), left, now).await?;
+            let keys = books.store.list(&kind, after.as_ref(), PAGE, now).await?;
             if keys.is_empty() {
                 break;
             }
             for key in &keys {
                 match look_up(&books, key).await {
-                    Ok(Some(one)) => found.push(summary(key.id(), one).0),
+                    Ok(Some(one)) => {
+                        found.extend(Some(summary(key.id(), one).0).filter(&wanted));
+                        if found.len() == limit {
+                            break;
+                        }
+                    }
                     // It was forgotten meanwhile.
                     Ok(None) => {}
                     Err(KeepError::Store(error)) => return Err(error.into()),
@@ -368,6 +418,52 @@ impl Operator {
         self.decide(id, Order::Settle(outcome), reason).await
     }
 
+    /// Lets a call run for which the workflow wants a person's yes, once: whoever made it repeats
+    /// it. `approval` is the [id](ApprovalRequest::id) of the question. The yes is for that call
+    /// of the instance as it is, holds for as long as the question did, and is void once the
+    /// instance has changed.
+    ///
+    /// ```no_run
+    /// # async fn run(operator: interlock::Operator) -> Result<(), interlock::OperatorError> {
+    /// for instance in operator.waiting(None, 100).await? {
+    ///     for asked in &instance.approvals {
+    ///         println!("{}: {}", instance.id, asked.question);
+    ///         operator.approve(&instance.id, &asked.id, "I know this customer").await?;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If no call waits for it any more, it was denied already, or it is too late. The same answer
+    /// twice is none.
+    pub async fn approve(
+        &self,
+        id: &str,
+        approval: &str,
+        reason: &str,
+    ) -> Result<Summary, OperatorError> {
+        self.decide(id, Order::Answer(approval, true), reason).await
+    }
+
+    /// Refuses a call for which the workflow wants a person's yes: whoever repeats it is told 1083,
+    /// for as long as the question would have held.
+    ///
+    /// # Errors
+    ///
+    /// As for [`approve`](Self::approve).
+    pub async fn deny(
+        &self,
+        id: &str,
+        approval: &str,
+        reason: &str,
+    ) -> Result<Summary, OperatorError> {
+        self.decide(id, Order::Answer(approval, false), reason)
+            .await
+    }
+
     fn workflow(&self) -> Result<&Workflow, OperatorError> {
         let workflow = self.inner.workflow.as_ref();
         workflow.ok_or(OperatorError::NoWorkflow)
@@ -385,7 +481,12 @@ impl Operator {
         live.and_then(|live| live.look(books)).ok_or_else(not_found)
     }
 
-    async fn decide(&self, id: &str, order: Order, reason: &str) -> Result<Summary, OperatorError> {
+    async fn decide(
+        &self,
+        id: &str,
+        order: Order<'_>,
+        reason: &str,
+    ) -> Result<Summary, OperatorError> {
         let workflow = self.workflow()?;
         let key = key_of(id).ok_or_else(|| OperatorError::NotFound(id.to_owned()))?;
         let live = Instance::live(id, &self.inner.alarms);
@@ -475,7 +576,7 @@ impl Operator {
         }
     }
 
-    fn disobeyed(&self, id: &str, order: Order, error: Disobeyed) -> OperatorError {
+    fn disobeyed(&self, id: &str, order: Order<'_>, error: Disobeyed) -> OperatorError {
         let id = id.to_owned();
         match (error, order) {
             (Disobeyed::Keep(error), _) => self.kept(&id, error),
@@ -484,6 +585,8 @@ impl Operator {
                 OperatorError::Unsettled { id, outcome }
             }
             (Disobeyed::NotHeld | Disobeyed::Unsettled, _) => OperatorError::NotHeld(id),
+            (Disobeyed::NotAsked, _) => OperatorError::NotAsked(id),
+            (Disobeyed::Refused(refusal), _) => OperatorError::Decided { id, refusal },
         }
     }
 }
@@ -513,6 +616,7 @@ fn summary(id: &str, found: Found) -> (Summary, Map<String, Value>, BTreeMap<Str
             artifact: Artifact::new(running.kind, running.name),
             until: running.until,
         }),
+        approvals: glance.asked,
         calls: glance.calls,
         version: version.map(|version| version.0),
     };

@@ -2,6 +2,7 @@
 //! of those it brought before.
 
 use crate::{
+    approval::{Consent, Sealed},
     model::JsonObject,
     principal::Principal,
     seal::{Bound, Broken, MOST_PAYLOAD, Sealer},
@@ -10,7 +11,6 @@ use crate::{
 use interlock_proto::{Code, Refusal, Time, refusal::shortened};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
-use std::time::Duration;
 
 /// How many questions one round may hold.
 const MOST: usize = 100;
@@ -19,6 +19,8 @@ const MOST: usize = 100;
 #[derive(Debug, Default)]
 pub(crate) struct Round {
     answers: JsonObject,
+    /// What was sealed about a person's yes.
+    approval: Option<Box<Sealed>>,
     /// Which request it is, for the seal; nothing if its client can answer nothing.
     request: Option<Box<Same>>,
 }
@@ -51,9 +53,11 @@ pub(crate) struct Retry {
 }
 
 /// What is sealed.
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct Memory {
     answers: JsonObject,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    approval: Option<Box<Sealed>>,
 }
 
 impl Round {
@@ -68,18 +72,20 @@ impl Round {
         same: Same,
         now: Time,
     ) -> Result<Self, Refusal> {
-        let mut answers = match retry.request_state {
-            None => JsonObject::new(),
+        let Memory {
+            mut answers,
+            approval,
+        } = match retry.request_state {
+            None => Memory::default(),
             Some(state) => {
                 let opened = sealer.open(&state, &same.bound(), now).map_err(broken)?;
-                let memory: Memory =
-                    serde_json::from_slice(&opened).map_err(|_| broken(Broken::Forged))?;
-                memory.answers
+                serde_json::from_slice(&opened).map_err(|_| broken(Broken::Forged))?
             }
         };
         answers.extend(retry.input_responses.unwrap_or_default());
         Ok(Self {
             answers,
+            approval,
             request: Some(Box::new(same)),
         })
     }
@@ -89,14 +95,19 @@ impl Round {
         self.answers.get(key).cloned()
     }
 
-    /// The result that asks the client to come back. Only answers that the handler has not asked
-    /// for again are kept.
+    /// What a person said about a call of that instance, if the client has brought it.
+    pub(crate) fn consent(&self, instance: &str) -> Option<Consent> {
+        self.approval.as_ref()?.consent(instance, &self.answers)
+    }
+
+    /// The result that asks the client to come back until `expires`, and what is sealed about a
+    /// person's yes. Only answers that the handler has not asked for again are kept.
     pub(crate) fn ask(
         &self,
         sealer: &Sealer,
         questions: &[Asking],
-        now: Time,
-        patience: Duration,
+        approval: Option<Sealed>,
+        expires: Time,
     ) -> Result<Value, Refusal> {
         let Some(same) = &self.request else {
             return Err(Refusal::new(Code::InternalError)
@@ -126,13 +137,14 @@ impl Round {
             answers: answers
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
+            approval: approval.map(Box::new),
         };
         let memory = serde_json::to_vec(&memory).expect("it is JSON already");
         if memory.len() > MOST_PAYLOAD {
             return Err(Refusal::new(Code::MessageTooLarge)
                 .because("the answers so far are too large to be carried"));
         }
-        let state = sealer.seal(&memory, &same.bound(), now + patience);
+        let state = sealer.seal(&memory, &same.bound(), expires);
         Ok(json!({
             "resultType": "input_required",
             "inputRequests": requests,

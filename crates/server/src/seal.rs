@@ -177,7 +177,7 @@ pub(crate) struct Bound<'a> {
 
 impl Bound<'_> {
     /// The same for the same request, and for no other one.
-    fn digest(&self) -> [u8; 32] {
+    pub(crate) fn digest(&self) -> [u8; 32] {
         let mut digest = Canonical(Sha256::new());
         digest.mark(u8::from(!self.principal.is_anonymous()));
         digest.text(self.principal.id());

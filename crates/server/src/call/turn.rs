@@ -2,6 +2,7 @@
 
 use super::{
     Purpose, Running, Sought,
+    consent::{Agreed, Request},
     waiting::{Judged, Waiting},
 };
 use crate::{
@@ -15,6 +16,19 @@ use futures_util::FutureExt;
 use interlock_proto::{Code, Refusal, invocation::Outcome};
 use interlock_workflow::{Pass, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
+
+/// Why a call that has its turn does not begin.
+pub(super) enum Halt {
+    No(No),
+    /// Its client is to be asked first.
+    Ask(Box<Request>),
+}
+
+impl From<No> for Halt {
+    fn from(no: No) -> Self {
+        Self::No(no)
+    }
+}
 
 /// How often a call tries to write down that it runs, if others write in between.
 const ATTEMPTS: usize = 16;
@@ -89,7 +103,7 @@ impl Running {
     }
 
     /// Judges the call again on the state that is found now, and writes down that it runs.
-    pub(super) async fn take_turn(&mut self, mut held: Held) -> Result<Duration, No> {
+    pub(super) async fn take_turn(&mut self, mut held: Held) -> Result<Duration, Halt> {
         let inner = Arc::clone(&self.shared.inner);
         let Some(workflow) = &inner.workflow else {
             return Ok(self.execution(None));
@@ -105,21 +119,29 @@ impl Running {
                     return Ok(self.execution(binding.deadline()));
                 }
                 Ok(Pass::Bound(binding)) => binding,
-                Err(refused) => return Err(self.refused(refused)),
+                Err(refused) => return Err(self.refused(refused).into()),
+            };
+            let agreed = match self.agreed(workflow, &held, (&run, binding)).await? {
+                Agreed::Yes(agreed) => agreed,
+                Agreed::Stale => continue,
             };
             let execution = self.execution(binding.deadline());
             let until = inner.must_be_over(execution);
-            let made = self.made.as_ref();
-            let marked = held.mark(inner.books(workflow), binding, made, until).await;
+            let made = (self.made.as_ref(), agreed);
+            let books = inner.books(workflow);
+            let marked = held.mark(books, binding, made, until).await;
             match marked.map_err(|error| self.unsaved(error))? {
                 Marked::Yes(turn) => {
+                    if let Some(approval) = binding.approval() {
+                        self.used(approval, turn.edition(), books.now);
+                    }
                     self.turn = Some(turn);
                     return Ok(execution);
                 }
                 Marked::Stale(again) => held = again,
             }
         }
-        Err(self.busy())
+        Err(self.busy().into())
     }
 
     /// Somebody else holds the instance.
@@ -139,7 +161,7 @@ impl Running {
         }
     }
 
-    fn unsaved(&self, error: KeepError) -> No {
+    pub(super) fn unsaved(&self, error: KeepError) -> No {
         match error {
             KeepError::RunningElsewhere => self.busy(),
             error @ (KeepError::Store(_)

@@ -2,12 +2,14 @@
 
 use super::No;
 use crate::{
+    ask::AskError,
     context::Context,
     failure::Failure,
     handler::{Prepared, Reply, Work},
     instance::{Held, Instance},
 };
 use futures_util::future::BoxFuture;
+use serde_json::Value;
 use std::{
     fmt,
     future::poll_fn,
@@ -28,6 +30,8 @@ pub(super) enum Waiting {
     Turn(BoxFuture<'static, Option<Held>>),
     /// For the instance that it means.
     Instance(BoxFuture<'static, Result<Arc<Instance>, No>>),
+    /// For what the client says to a question about it.
+    Consent(BoxFuture<'static, Result<Value, AskError>>),
     Handler(Handler),
 }
 
@@ -37,6 +41,7 @@ pub(super) enum Came {
     Place(Option<OwnedSemaphorePermit>),
     Turn(Option<Held>),
     Instance(Result<Arc<Instance>, No>),
+    Consent(Result<Value, AskError>),
     Finished(Finished),
 }
 
@@ -63,6 +68,7 @@ impl Waiting {
             Self::Place(place) => Came::Place(place.await),
             Self::Turn(turn) => Came::Turn(turn.await),
             Self::Instance(instance) => Came::Instance(instance.await),
+            Self::Consent(consent) => Came::Consent(consent.await),
             Self::Handler(handler) => Came::Finished(poll_fn(|task| handler.poll(task)).await),
         }
     }
@@ -78,7 +84,11 @@ impl Waiting {
                     Poll::Pending => None,
                 }
             }
-            Self::Nothing | Self::Place(_) | Self::Turn(_) | Self::Instance(_) => None,
+            Self::Nothing
+            | Self::Place(_)
+            | Self::Turn(_)
+            | Self::Instance(_)
+            | Self::Consent(_) => None,
         }
     }
 }

@@ -23,7 +23,7 @@ impl Books<'_> {
 
 impl Instance {
     /// Writes something down that changed nothing.
-    async fn note(&self, books: &Books<'_>, entry: Entry) -> Result<(), KeepError> {
+    pub(crate) async fn note(&self, books: &Books<'_>, entry: Entry) -> Result<(), KeepError> {
         lock(&self.seen).refusals.push(entry);
         self.write_refusals(books).await
     }

@@ -2,7 +2,8 @@
 
 use super::{
     Instance, Lease, Seen,
-    stored::{self, Found, Running},
+    approving::Asking,
+    stored::{self, Besides, Found, Running},
 };
 use crate::{
     effect::Effects,
@@ -56,6 +57,7 @@ pub(super) struct Writing {
     pub(super) calls: u64,
     pub(super) running: Option<Running>,
     pub(super) what: Option<Entry>,
+    pub(super) asking: Asking,
 }
 
 impl Instance {
@@ -67,12 +69,21 @@ impl Instance {
             calls,
             running,
             what,
+            asking,
         } = writing;
+        let (edition, asked) = self.asking(asking);
         let (version, before, told) = self.to_tell(books);
         let entries: Vec<_> = told.entries().chain(&what).map(|e| self.entry(e)).collect();
         let count = before + entries.len() as u64;
         let owner = self.lease.as_ref().map(Lease::principal);
-        let bytes = stored::written(books, &run, (calls, count, running.as_ref()), owner);
+        let besides = Besides {
+            calls,
+            entries: count,
+            running: running.as_ref(),
+            edition,
+            asked: &asked,
+        };
+        let bytes = stored::written(books, &run, besides, owner);
         let value = self.value(bytes);
         let change = match version {
             Some(version) => Change::update(self.key.clone(), version, value),
@@ -94,6 +105,7 @@ impl Instance {
             seen.run = run;
             seen.version = versions.first().copied();
             seen.calls = calls;
+            (seen.edition, seen.asked) = (edition, asked);
             seen.entries = count;
             seen.began = None;
             seen.lost = None;
@@ -268,6 +280,7 @@ impl Seen {
         self.run = Arc::new(found.run);
         self.version = Some(version);
         self.calls = found.calls;
+        (self.edition, self.asked) = (found.edition, found.asked);
         self.entries = self.entries.max(found.entries);
         self.began = None;
         let is_ours = |running: &Running| running.server == server;

@@ -3,6 +3,7 @@
 
 use super::{
     Books, Instance, KIND, KeepError,
+    approving::Asking,
     keeping::{Writing, time},
     stored,
 };
@@ -148,6 +149,7 @@ impl Instance {
                 calls: seen.calls,
                 running: None,
                 what: None,
+                asking: Asking::Stays,
             }
         };
         match self.write(&books, writing).await {

@@ -2,12 +2,14 @@
 
 use super::{
     Books, Held, Instance, KIND, KeepError, Moved,
+    approving::Unanswered,
     stored::{self, Glance},
 };
 use crate::{
     journal::{Entry, What},
     route::lock,
 };
+use interlock_proto::Refusal;
 use interlock_store::{Key, Version};
 use interlock_workflow::{Artifact, Outcome, StateId, Trace};
 use std::{
@@ -41,7 +43,7 @@ impl Live {
 
 /// What an operator decides.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Order {
+pub(crate) enum Order<'a> {
     /// It begins anew.
     Reset,
     /// It comes to this state.
@@ -50,6 +52,8 @@ pub(crate) enum Order {
     Abort,
     /// The call of which nobody knew what it did has ended so.
     Settle(Outcome),
+    /// Whether the call that this question is about may run.
+    Answer(&'a str, bool),
 }
 
 /// Who decides, and why.
@@ -60,7 +64,7 @@ pub(crate) struct Decision<'a> {
 }
 
 impl Decision<'_> {
-    fn entry(&self, now: u64, what: What) -> Entry {
+    pub(super) fn entry(&self, now: u64, what: What) -> Entry {
         Entry {
             by: Some(self.by.to_owned()),
             reason: Some(self.reason.to_owned()),
@@ -79,11 +83,25 @@ pub(crate) enum Disobeyed {
     NotHeld,
     /// That does not settle it.
     Unsettled,
+    /// Nobody asks that.
+    NotAsked,
+    /// It was answered otherwise, or is too late.
+    Refused(Refusal),
 }
 
 impl From<KeepError> for Disobeyed {
     fn from(error: KeepError) -> Self {
         Self::Keep(error)
+    }
+}
+
+impl From<Unanswered> for Disobeyed {
+    fn from(error: Unanswered) -> Self {
+        match error {
+            Unanswered::Keep(error) => Self::Keep(error),
+            Unanswered::NotAsked => Self::NotAsked,
+            Unanswered::Refused(refusal) => Self::Refused(refusal),
+        }
     }
 }
 
@@ -116,7 +134,10 @@ impl Instance {
     pub(crate) fn look(&self, books: &Books<'_>) -> Option<Found> {
         let seen = lock(&self.seen);
         (!seen.ended).then(|| Found {
-            glance: Glance::of(books, &seen.run, seen.calls),
+            glance: Glance {
+                asked: seen.asked.clone(),
+                ..Glance::of(books, &seen.run, seen.calls)
+            },
             version: seen.version,
         })
     }
@@ -148,20 +169,21 @@ impl Held {
     pub(crate) async fn obey(
         &self,
         books: Books<'_>,
-        order: Order,
+        order: Order<'_>,
         decision: Decision<'_>,
     ) -> Result<(), Disobeyed> {
-        let moved = self.decided(&books, order, decision).await?;
-        self.settled(books, moved).await;
+        if let Some(moved) = self.decided(&books, order, decision).await? {
+            self.settled(books, moved).await;
+        }
         Ok(())
     }
 
     async fn decided(
         &self,
         books: &Books<'_>,
-        order: Order,
+        order: Order<'_>,
         decision: Decision<'_>,
-    ) -> Result<Moved, Disobeyed> {
+    ) -> Result<Option<Moved>, Disobeyed> {
         let (workflow, now) = (books.workflow, books.now.0);
         let run = self.instance.run();
         let moved = match order {
@@ -198,7 +220,11 @@ impl Held {
                 }
                 moved
             }
+            Order::Answer(id, yes) => {
+                self.answer(books, (id, yes), decision).await?;
+                return Ok(None);
+            }
         };
-        Ok(moved)
+        Ok(Some(moved))
     }
 }

@@ -1,7 +1,7 @@
 //! The record of an instance, as it is stored.
 
 use super::{KeepError, keeping::Books};
-use crate::principal::Principal;
+use crate::{approval::ApprovalRequest, principal::Principal};
 use interlock_store::Record as Kept;
 use interlock_workflow::{Call, Instance as Run, Kind, Position, Record};
 use serde::{Deserialize, Serialize};
@@ -89,6 +89,12 @@ struct Stored {
     entries: u64,
     run: Record,
     running: Option<Running>,
+    /// How often it has changed.
+    #[serde(default)]
+    edition: u64,
+    /// What operators are asked.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    asked: Vec<ApprovalRequest>,
     /// For whom it is kept, if it is behind a handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<Owner>,
@@ -140,6 +146,8 @@ pub(super) struct Found {
     pub(super) calls: u64,
     pub(super) entries: u64,
     pub(super) running: Option<Running>,
+    pub(super) edition: u64,
+    pub(super) asked: Vec<ApprovalRequest>,
     owner: Option<Owner>,
 }
 
@@ -150,21 +158,32 @@ impl Found {
     }
 }
 
+/// What is stored besides where an instance stands and whose it is.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Besides<'a> {
+    pub(super) calls: u64,
+    pub(super) entries: u64,
+    pub(super) running: Option<&'a Running>,
+    pub(super) edition: u64,
+    pub(super) asked: &'a [ApprovalRequest],
+}
+
 pub(super) fn written(
     books: &Books<'_>,
     run: &Run,
-    found: (u64, u64, Option<&Running>),
+    besides: Besides<'_>,
     owner: Option<&Principal>,
 ) -> Vec<u8> {
-    let (calls, entries, running) = found;
     let stored = Stored {
         format: FORMAT,
         workflow: books.workflow.name().to_owned(),
         fingerprint: books.workflow.fingerprint().0,
-        calls,
-        entries,
+        calls: besides.calls,
+        entries: besides.entries,
         run: run.record(books.workflow),
-        running: running.cloned(),
+        running: besides.running.cloned(),
+        edition: besides.edition,
+        asked: besides.asked.to_vec(),
         owner: owner.map(Owner::new),
     };
     serde_json::to_vec(&stored).expect("it holds only JSON")
@@ -190,6 +209,8 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
                 calls: stored.calls,
                 entries: stored.calls,
                 running: stored.running,
+                edition: stored.calls,
+                asked: Vec::new(),
                 owner: None,
             })
         }
@@ -204,6 +225,8 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
                 calls: stored.calls,
                 entries: stored.entries,
                 running: stored.running,
+                edition: stored.edition,
+                asked: stored.asked,
                 owner: stored.owner,
             })
         }
@@ -225,6 +248,7 @@ pub(crate) struct Glance {
     pub(crate) held: Option<interlock_workflow::Held>,
     pub(crate) calls: u64,
     pub(crate) running: Option<Running>,
+    pub(crate) asked: Vec<ApprovalRequest>,
 }
 
 impl Glance {
@@ -250,6 +274,7 @@ impl Glance {
             held: record.held,
             calls,
             running: None,
+            asked: Vec::new(),
         }
     }
 }
@@ -259,6 +284,7 @@ pub(super) fn glance(books: &Books<'_>, record: &Kept) -> Result<Glance, KeepErr
     match read(books, record) {
         Ok(found) => Ok(Glance {
             running: found.running,
+            asked: found.asked,
             ..Glance::of(books, &found.run, found.calls)
         }),
         Err(KeepError::Foreign(workflow)) => {
@@ -343,7 +369,7 @@ mod tests {
             Principal::new("alice"),
         ];
         let of = |owner| {
-            let bytes = written(&books, &flow.start(0), (0, 0, None), owner);
+            let bytes = written(&books, &flow.start(0), Besides::default(), owner);
             let found = reads(&flow, bytes).unwrap();
             everybody.each_ref().map(|one| found.is_of(one))
         };
@@ -364,7 +390,7 @@ mod tests {
             journal_limit: None,
             effects: None,
         };
-        let bytes = written(&books, &one.start(0), (0, 0, None), None);
+        let bytes = written(&books, &one.start(0), Besides::default(), None);
         assert!(reads(&one, bytes.clone()).is_ok());
         let refused = reads(&other, bytes).err().unwrap();
         assert!(matches!(refused, KeepError::Foreign(name) if name == "one"));

@@ -5,6 +5,7 @@
 
 use super::{
     Books, Instance, KeepError,
+    approving::Asking,
     keeping::Writing,
     stored::{Made, Running},
 };
@@ -160,6 +161,7 @@ impl Held {
                     calls: lost.call,
                     running: None,
                     what: None,
+                    asking: Asking::Stays,
                 };
                 self.instance.write(books, writing).await?;
                 Ok(None)
@@ -181,6 +183,7 @@ impl Held {
             calls,
             running: None,
             what: None,
+            asking: Asking::Stays,
         };
         match self.instance.write(&books, writing).await {
             Err(error) if error.is_conflict() => self.instance.reload(&books).await,
@@ -188,12 +191,13 @@ impl Held {
         }
     }
 
-    /// Writes "running call N", which must be over by then.
+    /// Writes "running call N", which must be over by then, and that a person agreed to it if one
+    /// did.
     pub(crate) async fn mark(
         self,
         books: Books<'_>,
         binding: &Binding,
-        made: Option<&Arc<Made>>,
+        (made, agreed): (Option<&Arc<Made>>, Option<Box<What>>),
         until: Time,
     ) -> Result<Marked, KeepError> {
         let (run, calls) = {
@@ -212,7 +216,8 @@ impl Held {
             run,
             calls: running.call,
             running: Some(running.clone()),
-            what: None,
+            what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what)),
+            asking: Asking::Void,
         };
         match self.instance.write(&books, writing).await {
             Ok(()) => Ok(Marked::Yes(Turn {
@@ -280,6 +285,7 @@ impl Held {
             calls,
             running: None,
             what: Some(entry),
+            asking: Asking::Void,
         };
         self.instance.write(books, writing).await?;
         Ok(Moved {
@@ -376,6 +382,11 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
+    /// How often the instance has changed, this call included.
+    pub(crate) fn edition(&self) -> u64 {
+        self.held.instance.edition()
+    }
+
     /// Whether the step depends on what the call came to.
     pub(crate) const fn reads_result(&self) -> bool {
         self.reads_result
@@ -425,6 +436,7 @@ impl Turn {
             calls: running.call,
             running: None,
             what: None,
+            asking: Asking::Stays,
         };
         instance.write(&books, writing).await
     }

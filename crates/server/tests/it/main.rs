@@ -14,6 +14,8 @@ mod duplicates;
 mod ending;
 mod eras;
 mod examples;
+mod flow_approval;
+mod flow_approval_modern;
 mod flow_effects;
 mod flow_ends;
 mod flow_guards;

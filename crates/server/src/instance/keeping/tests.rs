@@ -38,7 +38,11 @@ async fn begin(instance: &Arc<Instance>, books: Books<'_>, until: Time) -> Turn 
     let Ok(Pass::Bound(binding)) = books.workflow.admit(run.position(), Kind::Tool, "go") else {
         panic!("it is not bound");
     };
-    match held.mark(books, binding, None, until).await.unwrap() {
+    match held
+        .mark(books, binding, (None, None), until)
+        .await
+        .unwrap()
+    {
         Marked::Yes(turn) => turn,
         Marked::Stale(_) => panic!("nobody else is here"),
     }
@@ -115,7 +119,7 @@ async fn a_mark_that_was_given_up_and_landed_is_ours() {
     let Ok(Pass::Bound(go)) = flow.admit(run.position(), Kind::Tool, "go") else {
         panic!("it is not bound");
     };
-    let Marked::Stale(held) = held.mark(all, go, None, NOW).await.unwrap() else {
+    let Marked::Stale(held) = held.mark(all, go, (None, None), NOW).await.unwrap() else {
         panic!("there was a record");
     };
     held.catch_up(all).await.unwrap();
