@@ -2,20 +2,64 @@
 //!
 //! The automaton says what can be done now. The world, which each instance has for itself, says
 //! what comes of it: the door sticks once, the paths open after the button, one key fits.
+//!
+//! It serves standard input and output, or with `--http ADDRESS` many players at once.
 
 use interlock::{
-    Context, Failure, Json, NoArguments, Server, Tool, Workflow, schemars,
+    Context, Failure, HttpOptions, Json, NoArguments, Server, Tool, Workflow, schemars,
     workflow::{Invalid, end},
 };
 use std::{
     collections::HashMap,
+    error::Error,
+    process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
 };
+use tokio::net::TcpListener;
+
+const USAGE: &str = "\
+usage: crossroads                   serve standard input and output
+       crossroads --http ADDRESS    serve HTTP there, at the path /mcp; port 0 is any free one
+";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> ExitCode {
+    let arguments: Vec<_> = std::env::args().skip(1).collect();
+    let words: Vec<_> = arguments.iter().map(String::as_str).collect();
+    let served = match words.as_slice() {
+        [] => serve_stdio().await,
+        ["--http", address] => serve_http(address).await,
+        _ => {
+            eprint!("{USAGE}");
+            return ExitCode::from(2);
+        }
+    };
+    match served {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("crossroads: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn serve_stdio() -> Result<(), Box<dyn Error>> {
+    Ok(server()?.serve_stdio().await?)
+}
+
+async fn serve_http(address: &str) -> Result<(), Box<dyn Error>> {
+    let server = server()?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| format!("cannot listen on {address}: {error}"))?;
+    eprintln!("listening on http://{}/mcp", listener.local_addr()?);
+    let options = HttpOptions::default();
+    Ok(server.serve_http_with(listener, options).await?)
+}
+
+fn server() -> Result<Server, Box<dyn Error>> {
     let worlds = Worlds::default();
-    Server::builder("crossroads", env!("CARGO_PKG_VERSION"))
+    let server = Server::builder("crossroads", env!("CARGO_PKG_VERSION"))
         .instructions("Find your way through the last door. Tools appear as you get on.")
         .tool(worlds.action(
             "t_open_door",
@@ -37,10 +81,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .tool(worlds.pick_up_key())
         .tool(worlds.open_door_with_key())
         .workflow(crossroads()?)
-        .build()?
-        .serve_stdio()
-        .await?;
-    Ok(())
+        .build()?;
+    Ok(server)
 }
 
 fn crossroads() -> Result<Workflow, Invalid> {

@@ -58,7 +58,7 @@ class Call:
     to: str
     arguments: dict[str, Any] = field(default_factory=dict)
     fails: bool = False
-    # The result hands out a key, as structured content or as the last word of its text…
+    # The result hands out a key…
     gives_key: bool = False
     # …and this argument of a later call is that key.
     with_key: str | None = None
@@ -135,6 +135,7 @@ ROLLBACK = State(tools=("t_go_back", "t_open_door_with_key"))
 
 CROSSROADS = Flow(
     start="C_entry",
+    end="C_doorR",
     states={
         "C_entry": State(tools=("t_open_door",)),
         "C_crossroad": State(tools=("t_press_button", "t_choose_left_path", "t_choose_right_path")),
@@ -192,7 +193,13 @@ async def modern_unannounced(paths: Paths, report: Report) -> None:
         report.equal("probes", [m for m in wire.sent() if m["method"] == "server/discover"], [])
 
 
-WALKS = (refund, crossroads, crossroads_in_rust, modern, modern_unannounced)
+async def crossroads_by_handle(paths: Paths, report: Report) -> None:
+    """What a handle leads to has a world of its own, too."""
+    async with connect([os.path.join(paths.examples, "crossroads")], STATELESS, report) as (client, wire):
+        await stateless(CROSSROADS, client, wire, report)
+
+
+WALKS = (refund, crossroads, crossroads_in_rust, modern, modern_unannounced, crossroads_by_handle)
 
 
 async def walk(flow: Flow, command: list[str], report: Report) -> None:
@@ -203,37 +210,61 @@ async def walk(flow: Flow, command: list[str], report: Report) -> None:
 
 async def through(flow: Flow, client: Client, wire: Wire, report: Report) -> None:
     """Goes through `flow` in the handshake era and judges every list, step and refusal on the way."""
-    report.equal("the version negotiated", client.protocol_version, HANDSHAKE)
-    capabilities = client.server_capabilities
-    report.true("list changes of tools are announced", capabilities.tools and capabilities.tools.list_changed)
-    state, key = flow.start, None
-    await lists(flow, state, client, report)
+    walker = Walker(flow, client, wire, report)
+    await walker.begin()
     for step in flow.steps:
-        report.at = f"{state}, {type(step).__name__.lower()} {subject(step)}"
+        await walker.go(step)
+    await walker.end()
+
+
+class Walker:
+    """One client of the handshake era on its way through a workflow."""
+
+    def __init__(self, flow: Flow, client: Client, wire: Wire, report: Report, name: str = "") -> None:
+        self.state, self.key = flow.start, None
+        self._flow, self._client, self._wire, self._report = flow, client, wire, report
+        self._name = f"{name}, " if name else ""
+
+    async def begin(self) -> None:
+        self._report.equal("the version negotiated", self._client.protocol_version, HANDSHAKE)
+        tools = self._client.server_capabilities.tools
+        self._report.true("list changes of tools are announced", tools and tools.list_changed)
+        await self.look()
+
+    async def go(self, step: Call | Refused | Read | Prompt) -> None:
+        """One step, and a look at the lists."""
+        flow, client, wire, report = self._flow, self._client, self._wire, self._report
+        report.at = f"{self._name}{self.state}, {type(step).__name__.lower()} {subject(step)}"
         match step:
             case Call():
-                key = await called(flow, state, step, key, client, wire, report) or key
-                state = step.to
+                self.key = await called(flow, self.state, step, self.key, client, wire, report) or self.key
+                self.state = step.to
             case Refused():
-                await refused(flow, state, step, client, wire, report)
+                await refused(flow, self.state, step, client, wire, report)
             case Read():
-                with outcome(step.refused, state, report):
+                with outcome(step.refused, self.state, report):
                     read = await client.read_resource(step.uri)
                     report.true("the resource has contents", read.contents)
             case Prompt():
-                with outcome(step.refused, state, report):
+                with outcome(step.refused, self.state, report):
                     prompt = await client.get_prompt(step.name, step.arguments)
                     report.true("the prompt has messages", prompt.messages)
-        report.at = state
-        await lists(flow, state, client, report)
-    if flow.always_call is not None:
-        name, arguments = flow.always_call
-        report.at = f"{state}, {name}"
-        result = await client.call_tool(name, arguments)
-        report.equal("what is always there works", result.is_error, False)
-        await lists(flow, state, client, report)
-    report.at = "the end"
-    report.equal("list changes out of place", stray(wire), [])
+        await self.look()
+
+    async def look(self) -> None:
+        """The lists hold what is callable where this client is."""
+        self._report.at = f"{self._name}{self.state}"
+        await lists(self._flow, self.state, self._client, self._report)
+
+    async def end(self) -> None:
+        if self._flow.always_call is not None:
+            name, arguments = self._flow.always_call
+            self._report.at = f"{self._name}{self.state}, {name}"
+            result = await self._client.call_tool(name, arguments)
+            self._report.equal("what is always there works", result.is_error, False)
+            await self.look()
+        self._report.at = f"{self._name}the end"
+        self._report.equal("list changes out of place", stray(self._wire), [])
 
 
 async def called(
@@ -254,8 +285,11 @@ async def called(
     before, after = flow.states[state], flow.states[step.to]
     changed = [kind for kind in (TOOLS, RESOURCES, PROMPTS) if getattr(before, kind) != getattr(after, kind)]
     report.equal("list changes before the result", changes_before_last_result(wire), sorted(changed))
-    if not step.gives_key:
-        return None
+    return key_of(result) if step.gives_key else None
+
+
+def key_of(result: Any) -> str:
+    """The key that a result hands out, as structured content or as the last word of its text."""
     if result.structured_content is not None:
         return result.structured_content["key"]
     return text(result).split()[-1]
@@ -287,52 +321,94 @@ async def lists(flow: Flow, state: str, client: Client, report: Report) -> None:
 
 async def stateless(flow: Flow, client: Client, wire: Wire, report: Report) -> None:
     """Goes through the tools of `flow` as a 2026-07-28 client does: by handles, with lists that never vary."""
-    report.equal("the version", client.protocol_version, STATELESS)
-    calls_of = [step for step in flow.steps if isinstance(step, Call | Refused)]
-    everything = await constant_list(flow, client, report)
-    first = calls_of[0]
+    holder = Holder(flow, client, wire, report)
+    await holder.begin()
+    first = holder.steps[0]
     report.at = "without a handle"
     await turned_away(NO_WORKFLOW_GIVEN, await client.call_tool(first.tool, first.arguments), report)
-    report.at = "with a handle that was made up"
-    made_up = {**first.arguments, "workflow": "wf_" + "A" * 30}
-    await turned_away(NO_SUCH_WORKFLOW, await client.call_tool(first.tool, made_up), report)
-    handle = await started(flow, client, report)
     other = await started(flow, client, report)
-    report.true("each start has a handle of its own", handle != other)
-    state = flow.start
-    last = max(at for at, step in enumerate(calls_of) if isinstance(step, Call))
-    for at, step in enumerate(calls_of[: last + 1]):
-        report.at = f"{state}, {type(step).__name__.lower()} {subject(step)}"
-        arguments = {**step.arguments, "workflow": handle}
-        match step:
-            case Refused():
-                await turned_away(NOT_IN_STATE, await client.call_tool(step.tool, arguments), report)
-            case Call():
-                result = await client.call_tool(step.tool, arguments)
-                report.equal("isError", bool(result.is_error), step.fails)
-                state = flow.end if at == last else step.to
-                told = (result.meta or {}).get(WORKFLOW_META, {})
-                report.equal("the instance told", told.get("instance"), handle)
-                report.equal("the state told", told.get("state"), state)
-        report.equal("tools listed", await constant_list(flow, client, report), everything)
-    report.at = "the end"
-    status = (await client.call_tool("workflow_status", {"workflow": handle})).structured_content
-    report.equal("where it stands", (status["state"], status["finished"]), (flow.end, True))
-    again = {**first.arguments, "workflow": handle}
-    text_of_refusal = await turned_away(FINISHED, await client.call_tool(first.tool, again), report)
-    report.within("the way to a new one", ["workflow_start"], text_of_refusal)
+    report.true("each start has a handle of its own", holder.handle != other)
+    for step in holder.steps:
+        await holder.go(step)
+    await holder.end()
     status = (await client.call_tool("workflow_status", {"workflow": other})).structured_content
     report.equal("the other one has not moved", (status["state"], status["finished"]), (flow.start, False))
-    if flow.always_call is not None:
-        name, arguments = flow.always_call
-        report.at = name
-        result = await client.call_tool(name, arguments)
-        report.equal("what is always there works", bool(result.is_error), False)
-    report.at = "the end"
-    requests = [message for message in wire.sent() if "id" in message]
-    versions = {m["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] for m in requests}
-    report.equal("versions sent", versions, {STATELESS})
-    report.equal("list changes sent to a client that does not listen", list_changes(wire), [])
+
+
+class Holder:
+    """One client of 2026-07-28 on its way through the tools of a workflow, by a handle of its own."""
+
+    handle: str
+    everything: list[Any]
+
+    def __init__(self, flow: Flow, client: Client, wire: Wire, report: Report, name: str = "") -> None:
+        steps = [step for step in flow.steps if isinstance(step, Call | Refused)]
+        # Whoever has a handle is at the end after the last call.
+        last = max(at for at, step in enumerate(steps) if isinstance(step, Call))
+        self.steps = steps[: last + 1]
+        self.state, self.key = flow.start, None
+        self._flow, self._client, self._wire, self._report = flow, client, wire, report
+        self._name = f"{name}, " if name else ""
+
+    async def begin(self) -> None:
+        self._report.equal("the version", self._client.protocol_version, STATELESS)
+        self.everything = await constant_list(self._flow, self._client, self._report)
+        self._report.at = f"{self._name}with a handle that was made up"
+        first = self.steps[0]
+        made_up = {**first.arguments, "workflow": "wf_" + "A" * 30}
+        await turned_away(NO_SUCH_WORKFLOW, await self._client.call_tool(first.tool, made_up), self._report)
+        self.handle = await started(self._flow, self._client, self._report)
+
+    async def go(self, step: Call | Refused) -> None:
+        """One step, and a look at the list, which is what it always was."""
+        report = self._report
+        report.at = f"{self._name}{self.state}, {type(step).__name__.lower()} {subject(step)}"
+        arguments = {**step.arguments, "workflow": self.handle}
+        match step:
+            case Refused():
+                await turned_away(NOT_IN_STATE, await self._client.call_tool(step.tool, arguments), report)
+            case Call():
+                if step.with_key is not None:
+                    report.true("a key was picked up", self.key)
+                    arguments[step.with_key] = self.key
+                result = await self._client.call_tool(step.tool, arguments)
+                report.equal("isError", bool(result.is_error), step.fails)
+                report.true("the call was not refused", REFUSAL_META not in (result.meta or {}))
+                self.state = self._flow.end if step is self.steps[-1] else step.to
+                told = (result.meta or {}).get(WORKFLOW_META, {})
+                report.equal("the instance told", told.get("instance"), self.handle)
+                report.equal("the state told", told.get("state"), self.state)
+                if step.gives_key:
+                    self.key = key_of(result)
+        await self.look()
+
+    async def look(self) -> None:
+        """The list is what it always was, and the instance is where this client left it."""
+        report = self._report
+        report.at = f"{self._name}{self.state}"
+        report.equal("tools listed", await constant_list(self._flow, self._client, report), self.everything)
+        status = (await self._client.call_tool("workflow_status", {"workflow": self.handle})).structured_content
+        report.equal("where it stands", status["state"], self.state)
+
+    async def end(self) -> None:
+        flow, client, report = self._flow, self._client, self._report
+        report.at = f"{self._name}the end"
+        status = (await client.call_tool("workflow_status", {"workflow": self.handle})).structured_content
+        report.equal("where it stands", (status["state"], status["finished"]), (flow.end, True))
+        first = self.steps[0]
+        again = {**first.arguments, "workflow": self.handle}
+        reason = await turned_away(FINISHED, await client.call_tool(first.tool, again), report)
+        report.within("the way to a new one", ["workflow_start"], reason)
+        if flow.always_call is not None:
+            name, arguments = flow.always_call
+            report.at = f"{self._name}{name}"
+            result = await client.call_tool(name, arguments)
+            report.equal("what is always there works", bool(result.is_error), False)
+        report.at = f"{self._name}the end"
+        requests = [message for message in self._wire.sent() if "id" in message]
+        versions = {m["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"] for m in requests}
+        report.equal("versions sent", versions, {STATELESS})
+        report.equal("list changes sent to a client that does not listen", list_changes(self._wire), [])
 
 
 async def constant_list(flow: Flow, client: Client, report: Report) -> list[Any]:

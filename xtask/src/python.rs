@@ -13,13 +13,14 @@ use anyhow::{Context, Result};
 
 use crate::examples;
 use crate::process;
-use crate::server::Servers;
+use crate::server::{self, Servers};
 use crate::steps::Ran;
 use crate::workspace::Workspace;
 
 const REQUIREMENTS: &str = "tests/python/requirements.txt";
-/// Walks through workflows, and then everything else that the client can do.
+/// Walks through workflows, alone and beside others, and then everything else that the client can do.
 const WALK: &str = "tests/python/walk.py";
+const APART: &str = "tests/python/apart.py";
 const WIRE: &str = "tests/python/wire.py";
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -40,6 +41,19 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
             .current_dir(&workspace.root),
         LIMIT,
     )?;
+    for crossroads in server::crossroads(workspace) {
+        let crossroads = crossroads?;
+        let mut apart = client.python();
+        apart
+            .arg(APART)
+            .arg("--crossroads")
+            .arg(crossroads.url())
+            .current_dir(&workspace.root);
+        let ran = process::run_within(&mut apart, LIMIT);
+        // A server that broke explains what the script complains of.
+        crossroads.stop()?;
+        ran?;
+    }
     let servers = Servers::start(workspace)?;
     let mut wire = client.python();
     wire.arg(WIRE)

@@ -132,6 +132,22 @@ pub(crate) fn conformance(program: &Path) -> Result<Running> {
     Running::start(program, |address| vec![address.to_owned()])
 }
 
+/// The example in which several clients walk at once: as a program, then as a file.
+pub(crate) fn crossroads(workspace: &Workspace) -> impl Iterator<Item = Result<Running>> {
+    let file = workspace.root.join("examples/crossroads/interlock.yaml");
+    let serve = vec!["serve".to_owned(), file.display().to_string()];
+    let ways = [
+        (workspace.example(Profile::Debug, "crossroads"), Vec::new()),
+        (workspace.built("interlock"), serve),
+    ];
+    ways.into_iter().map(|(program, words)| {
+        Running::start(&program, |address| {
+            let place = ["--http", address].map(str::to_owned);
+            words.iter().cloned().chain(place).collect()
+        })
+    })
+}
+
 /// An address that nobody listens on just now.
 fn free_address() -> Result<SocketAddr> {
     let listener =

@@ -192,6 +192,8 @@ async fn an_effect_that_fails_is_written_down_and_undoes_nothing() {
     let failed = ("first".to_owned(), Some("no paper".to_owned()));
     assert_eq!(runs(&server).await, [failed, ("second".to_owned(), None)]);
     is_told(&server).await;
+    let (_, result) = client.call("finish", json!({})).await;
+    assert_eq!(at(&result), "new", "the instance goes on");
 }
 
 #[tokio::test]
@@ -235,6 +237,8 @@ async fn an_effect_that_fails_can_lead_to_a_state() {
         ("first", "done", "broken")
     );
     is_told(&server).await;
+    let (_, result) = client.call("mend", json!({})).await;
+    assert_eq!(at(&result), "new", "the instance goes on");
 }
 
 #[tokio::test]
@@ -249,6 +253,7 @@ async fn an_effect_that_panics_has_failed() {
     assert_eq!(at(&result), "broken");
     let panicked = |name: &str| (name.to_owned(), Some("it panicked".to_owned()));
     assert_eq!(runs(&server).await, [panicked("first"), panicked("second")]);
+    is_told(&server).await;
     let (_, result) = client.call("mend", json!({})).await;
     assert_eq!(at(&result), "new", "the instance goes on");
 }
@@ -271,6 +276,9 @@ async fn an_effect_that_hangs_is_given_up_at_its_deadline() {
     assert_eq!(at(&answer["result"]), "done");
     let late = "it was not done within 30s".to_owned();
     assert_eq!(runs(&server).await[0], ("first".to_owned(), Some(late)));
+    is_told(&server).await;
+    let (_, result) = client.call("finish", json!({})).await;
+    assert_eq!(at(&result), "new", "the instance goes on");
 }
 
 #[tokio::test]

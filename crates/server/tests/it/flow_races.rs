@@ -221,7 +221,9 @@ async fn a_handler_that_panics_takes_its_step_and_gives_the_turn_back() {
             Ok::<_, Failure>("done")
         }
     });
-    let server = desk_with(global(), work).build().unwrap();
+    let store = MemoryStore::default();
+    let server = desk_with(global(), work).store(Arc::new(store.clone()));
+    let server = server.build().unwrap();
     let (mut one, _one) = client_of(&server).await;
     let (mut two, _two) = client_of(&server).await;
     let first = one.begin("tools/call", json!({"name": "work"})).await;
@@ -235,6 +237,10 @@ async fn a_handler_that_panics_takes_its_step_and_gives_the_turn_back() {
     let (_, second) = two.until(second).await;
     assert_eq!(refusal(&second["result"]), 1081, "{second}");
     assert_eq!(state(&mut one).await, "failed");
+    let journal = crate::flow_journal::entries(&store, "global:desk").await;
+    let steps = crate::flow_journal::of_kind(&journal, "step");
+    let told = ["name", "outcome", "from", "to"].map(|part| steps[0][part].as_str().unwrap());
+    assert_eq!(told, ["work", "error", "open", "failed"], "{journal:?}");
     let (_, result) = one.call("close", json!({})).await;
     assert_eq!(result["content"][0]["text"], "close is done", "{result}");
 }

@@ -172,6 +172,13 @@ async fn time_that_is_up_while_a_call_runs_waits_for_it_and_is_void_if_the_state
     assert_eq!(client.tools().await, ["end"]);
     let journal = entries(&store, "global:w").await;
     assert_eq!(of_kind(&journal, "timer").len(), 0, "{journal:?}");
+    let last = *of_kind(&journal, "step").last().unwrap();
+    assert_eq!(
+        (&last["name"], &last["to"]),
+        (&json!("work"), &json!("done"))
+    );
+    let (_, result) = client.call("end", json!({})).await;
+    assert_eq!(at(&result), "new", "{result}");
 }
 
 #[tokio::test]
@@ -198,6 +205,8 @@ async fn time_that_is_up_while_a_call_runs_comes_after_it_if_the_state_is_not_le
     let journal = entries(&store, "global:w").await;
     let steps: Vec<_> = journal.iter().map(|entry| &entry["what"]).collect();
     assert_eq!(steps, ["started", "step", "step", "timer"]);
+    let (_, result) = client.call("end_late", json!({})).await;
+    assert_eq!(at(&result), "new", "{result}");
 }
 
 /// A call that waits for its turn is judged on the state that time has led to.

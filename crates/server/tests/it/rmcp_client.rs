@@ -5,9 +5,11 @@
     reason = "what 2026-07-28 deprecates is served until it is gone"
 )]
 
+mod handles;
 mod handshake;
 mod http;
 mod modern;
 
 mod server;
 pub(crate) mod stage;
+pub(crate) mod tap;

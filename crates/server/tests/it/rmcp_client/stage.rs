@@ -245,7 +245,7 @@ impl Host {
     }
 
     /// How a client reaches it over HTTP.
-    fn config(&self) -> StreamableHttpClientTransportConfig {
+    pub(crate) fn config(&self) -> StreamableHttpClientTransportConfig {
         let address = self.address.expect("it is served over HTTP");
         StreamableHttpClientTransportConfig::with_uri(format!("http://{address}/mcp"))
     }
@@ -311,7 +311,7 @@ pub(crate) async fn join_by(
 }
 
 /// Any free port of this machine.
-const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
+pub(crate) const LOOPBACK: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 
 /// Serves one able client by rmcp's own server.
 pub(crate) async fn join_rmcp(handler: impl ServerHandler, start: Start) -> Guest {
@@ -342,6 +342,30 @@ where
     T: IntoTransport<RoleClient, E, A>,
     E: std::error::Error + Send + Sync + 'static,
 {
+    let (client, hears) = greet(transport, start, capabilities).await?;
+    Ok(Guest {
+        client,
+        hears,
+        host,
+    })
+}
+
+/// A client that begins like this, and what it hears.
+pub(crate) async fn greet<T, E, A>(
+    transport: T,
+    start: Start,
+    capabilities: ClientCapabilities,
+) -> Result<
+    (
+        RunningService<RoleClient, Ears>,
+        mpsc::UnboundedReceiver<Heard>,
+    ),
+    ClientInitializeError,
+>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
     let (ears, hears) = Ears::new(capabilities, start);
     let mode = match start {
         Start::Handshake(_) => ClientLifecycleMode::Initialize,
@@ -349,14 +373,12 @@ where
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
         },
     };
-    Ok(Guest {
-        client: serve_client_with_lifecycle(ears, transport, mode).await?,
-        hears,
-        host,
-    })
+    let client = serve_client_with_lifecycle(ears, transport, mode).await?;
+    Ok((client, hears))
 }
 
-fn in_memory(server: &Server) -> (tokio::io::DuplexStream, Host) {
+/// Serves one client in memory.
+pub(crate) fn in_memory(server: &Server) -> (tokio::io::DuplexStream, Host) {
     let (theirs, ours) = tokio::io::duplex(64 * 1024);
     let (stop, stopped) = oneshot::channel();
     let server = server.clone();
@@ -373,7 +395,7 @@ fn in_memory(server: &Server) -> (tokio::io::DuplexStream, Host) {
 }
 
 /// Serves over HTTP.
-async fn over_http(server: &Server, address: SocketAddr, options: HttpOptions) -> Host {
+pub(crate) async fn over_http(server: &Server, address: SocketAddr, options: HttpOptions) -> Host {
     let listener = TcpListener::bind(address).await.unwrap();
     let address = listener.local_addr().ok();
     let (stop, stopped) = oneshot::channel();
