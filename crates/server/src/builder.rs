@@ -13,6 +13,7 @@ use crate::{
     model::Implementation,
     mount::Mounted,
     offering::Offerings,
+    patience::Patient,
     seal::Sealer,
     server::{Inner, Server},
 };
@@ -438,6 +439,11 @@ impl Builder {
             execution: execution.unwrap_or(self.times.execution),
             ..self.times
         };
+        let store: Arc<dyn Store> = match self.journal_limit {
+            // Whatever is not in memory may not answer.
+            None => Arc::new(Patient::new(self.store, Arc::clone(&self.clock))),
+            Some(_) => self.store,
+        };
         let lifespan = Arc::new(self.lifespan);
         let server = Server::new(Inner {
             effects: Effects::new(self.effects, &self.clock, &lifespan),
@@ -446,7 +452,7 @@ impl Builder {
             instructions: self.instructions,
             offerings: Offerings::new(catalogue, self.workflow.as_ref(), &odd, self.page_size),
             workflow: self.workflow,
-            store: self.store,
+            store,
             clock: self.clock,
             rules: self.rules,
             negotiation: self.negotiation,

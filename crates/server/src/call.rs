@@ -10,6 +10,7 @@
 mod consent;
 mod turn;
 mod waiting;
+mod warning;
 
 use crate::{
     ask::AskError,
@@ -110,6 +111,8 @@ pub(crate) struct Running {
     after: Option<Position>,
     /// What the states that it came to tell the model.
     told: Vec<String>,
+    /// What it has to know of an earlier call.
+    warning: Option<String>,
     state: State,
     /// What the machine has ordered and nobody has done yet.
     orders: Orders<Effect>,
@@ -159,6 +162,7 @@ impl Running {
             turn: None,
             after: None,
             told: Vec::new(),
+            warning: None,
             state: State::Idle,
             orders: Orders::default(),
             handler: start.handler,
@@ -595,11 +599,14 @@ impl Running {
 
     fn respond(&mut self) {
         let answer = match self.reply.take() {
-            Some(Ok(mut reply)) => {
-                reply.tell(&self.told);
+            Some(Ok(reply)) => {
+                let reply = self.warned(reply);
                 convert::replied(reply, self.stamp())
             }
-            Some(Err(failure)) => convert::failed(self.kind, &failure, self.stamp()),
+            Some(Err(failure)) => match self.warned_failure(&failure) {
+                Some(reply) => convert::replied(reply, self.stamp()),
+                None => convert::failed(self.kind, &failure, self.stamp()),
+            },
             // The step could not be saved, so what the handler said does not hold.
             None => {
                 let no = self.no.take();
@@ -635,6 +642,7 @@ impl Running {
     }
 
     fn refuse(&mut self, no: No) {
+        let no = self.warned_no(no);
         let answer = convert::refused(self.kind, no, self.stamp());
         self.said = Some(answer);
     }

@@ -344,9 +344,19 @@ pub(crate) fn check(effects: &[Effect], workflow: Option<&Workflow>, errors: &mu
     if !missing.is_empty() {
         errors.push(BuildError::Effects { names: missing });
     }
-    for unused in known.difference(&named) {
+    for unused in unused(effects, workflow) {
         tracing::warn!(effect = unused, "no edge of the workflow names the effect");
     }
+}
+
+/// The effects that no edge names.
+fn unused<'a>(effects: &'a [Effect], workflow: Option<&Workflow>) -> Vec<&'a str> {
+    let is_named = |name: &str| {
+        let mut edges = workflow.into_iter().flat_map(Workflow::edges);
+        edges.any(|(_, edge)| edge.effects.iter().any(|named| named == name))
+    };
+    let names = effects.iter().map(|effect| &**effect.name());
+    names.filter(|name| !is_named(name)).collect()
 }
 
 /// What a step sets off.
@@ -364,5 +374,31 @@ pub(crate) fn leads_to(effect: &Effect, workflow: &Workflow) -> Option<StateId> 
     match effect.policy() {
         OnFailure::Log => None,
         OnFailure::Take(state) => workflow.state_id(state),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use interlock_workflow::to;
+
+    #[test]
+    fn an_effect_that_no_edge_names_is_found() {
+        let effect = |name| Effect::new(name, |_: Done, _: EffectContext| async { Ok(()) });
+        let effects = ["sent", "forgotten", "timed"].map(effect);
+        let flow = Workflow::builder("w")
+            .state("a", |s| {
+                s.initial()
+                    .tool("go", |t| t.success(to("b").effect("sent")))
+                    .after(Duration::from_secs(1), to("b").effect("timed"))
+            })
+            .state("b", |s| s.terminal())
+            .build()
+            .unwrap();
+        assert_eq!(unused(&effects, Some(&flow)), ["forgotten"]);
+        assert_eq!(unused(&effects, None), ["sent", "forgotten", "timed"]);
+        let mut errors = Vec::new();
+        check(&effects, Some(&flow), &mut errors);
+        assert!(errors.is_empty(), "it is no error: {errors:?}");
     }
 }

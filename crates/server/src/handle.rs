@@ -19,7 +19,7 @@ pub(crate) use tools::{OwnTool, models};
 
 use crate::{
     convert::No,
-    instance::{Instance, KeepError, Lease},
+    instance::{Instance, KeepError, Lease, Swept},
     principal::Principal,
     route::lock,
     server::Inner,
@@ -33,6 +33,7 @@ use std::{
     collections::HashMap,
     io,
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 /// The argument that carries a handle.
@@ -270,14 +271,16 @@ impl Inner {
             return Err(unknown());
         };
         let instance = match self.handles.find(looked_up, books.now) {
-            // Two principals may happen to have the same prefix.
-            Some(instance) if instance.is_of(principal) => instance,
-            Some(_) => return Err(unknown()),
+            Some(instance) => instance,
             None => {
                 let lease = Lease::new(principal.clone(), self.handle_idle);
                 Instance::behind_handle(looked_up, workflow, &self.alarms, books.now, lease)
             }
         };
+        // Two principals may happen to have the same prefix.
+        if !instance.is_of(principal) {
+            return Err(unknown());
+        }
         match instance.adopt(&books, &record) {
             Ok(true) => {}
             Ok(false) => return Err(unknown()),
@@ -329,7 +332,7 @@ impl Inner {
         };
         let books = self.books(workflow);
         let begun = async {
-            self.sweep(workflow).await?;
+            self.sweep(workflow).await.map(|_| ())?;
             let mine = prefix(principal);
             let most = self.most_handles(principal);
             let live = Instance::count_behind(&books, &mine, most).await?;
@@ -353,6 +356,8 @@ impl Inner {
         let lease = Lease::new(principal.clone(), self.handle_idle);
         let instance = Instance::behind_handle(&id, workflow, &self.alarms, books.now, lease);
         instance.begin(books).await.map_err(|error| lost(&error))?;
+        let pause = Duration::from_millis(self.sweep_pause());
+        self.alarms.sweep_from(books.now + pause);
         Ok(self.handles.keep(instance, books.now))
     }
 
@@ -365,12 +370,45 @@ impl Inner {
     }
 
     /// Removes some instances that have expired: more than are started, so that it keeps up.
-    async fn sweep(&self, workflow: &Workflow) -> Result<(), StoreError> {
+    async fn sweep(&self, workflow: &Workflow) -> Result<usize, StoreError> {
         let gone = Instance::sweep(&self.books(workflow)).await?;
-        for id in gone {
-            self.handles.forget(&id);
+        for id in &gone {
+            self.handles.forget(id);
         }
-        Ok(())
+        Ok(gone.len())
+    }
+
+    /// Removes some instances that have expired, though nobody starts another one.
+    pub(crate) async fn sweep_handles(&self) -> Result<Swept, StoreError> {
+        let Some(workflow) = &self.workflow else {
+            return Ok(Swept::All);
+        };
+        let gone = self.sweep(workflow).await?;
+        Ok(if gone < Instance::SWEPT_AT_ONCE {
+            Swept::All
+        } else {
+            Swept::Some
+        })
+    }
+
+    /// How long nobody looks for instances that have expired, in milliseconds.
+    pub(crate) fn sweep_pause(&self) -> u64 {
+        const LEAST: u64 = 1_000;
+        const MOST: u64 = 60 * 60 * 1_000;
+        let idle = u64::try_from(self.handle_idle.as_millis()).unwrap_or(u64::MAX);
+        (idle / 8).clamp(LEAST, MOST)
+    }
+
+    /// Others may have left handles in the store, and nobody may ever start another one here.
+    pub(crate) fn look_for_handles(&self) {
+        let is_used = |workflow: &Workflow| {
+            let mut eras = [Era::Handshake, Era::Stateless].into_iter();
+            eras.any(|era| in_use(workflow, era))
+        };
+        let is_kept = self.journal_limit.is_none();
+        if is_kept && self.workflow.as_ref().is_some_and(is_used) {
+            self.alarms.sweep_from(self.clock.now());
+        }
     }
 }
 

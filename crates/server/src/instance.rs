@@ -24,7 +24,7 @@ mod operating;
 mod stored;
 mod turn;
 
-pub(crate) use alarms::Alarms;
+pub(crate) use alarms::{Alarms, Swept};
 pub(crate) use keeping::{Books, KeepError};
 pub(crate) use leased::Lease;
 pub(crate) use operating::{Decision, Disobeyed, Found, Order, key_of, look_up};
@@ -43,11 +43,8 @@ use interlock_store::{self as store, Key, Version};
 use interlock_workflow::{
     Busy, Call, Instance as Run, Kind, Pass, Position, Refused, Visibility, Workflow,
 };
-use std::sync::{
-    Arc, Mutex, Weak,
-    atomic::{AtomicBool, Ordering},
-};
-use stored::Running;
+use std::sync::{Arc, Mutex, Weak};
+use stored::{Running, Unclear};
 
 /// Under which kind instances are stored.
 pub(crate) const KIND: store::Kind = store::Kind::from_static("instance");
@@ -63,8 +60,6 @@ pub(crate) struct Instance {
     /// Which one it is for those who look after what is due.
     number: u64,
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Whoever has the turn is no call.
-    attended: AtomicBool,
     /// Held while something is written, so that the journal is in order.
     pen: tokio::sync::Mutex<()>,
     seen: Mutex<Seen>,
@@ -92,8 +87,12 @@ struct Seen {
     lost: Option<Running>,
     /// A call that somebody else wrote down and has not ended yet.
     elsewhere: Option<Running>,
+    /// A call that may have taken effect, of which the model has not been told.
+    unclear: Option<Unclear>,
     refusals: Vec<Entry>,
     unwritten: u64,
+    /// Whoever has the turn is no call.
+    attended: bool,
     /// When somebody looks after it, if that is arranged.
     armed: Option<u64>,
     /// It has been forgotten with its session.
@@ -101,17 +100,33 @@ struct Seen {
 }
 
 impl Instance {
-    /// A new one, at the beginning. Its id must be hard to guess unless everybody shares it.
+    /// A new one, whoever else has one of this id.
+    #[cfg(test)]
     pub(crate) fn new(
         id: impl Into<Arc<str>>,
         workflow: &Workflow,
         alarms: &Arc<Alarms>,
         now: Time,
     ) -> Arc<Self> {
-        Self::with_lease(id.into(), workflow, alarms, now, None)
+        let instance = Self::with_lease(id.into(), workflow, alarms, now, None);
+        alarms.live.enter(&instance);
+        instance
     }
 
-    /// One behind a handle, at the beginning.
+    /// The one of this id, or a new one at the beginning if nobody has it in memory: calls of one
+    /// instance take turns, whoever came by it in whatever way. Its id must be hard to guess unless
+    /// everybody shares it.
+    pub(crate) fn shared(
+        id: impl Into<Arc<str>>,
+        workflow: &Workflow,
+        alarms: &Arc<Alarms>,
+        now: Time,
+    ) -> Arc<Self> {
+        let instance = Self::with_lease(id.into(), workflow, alarms, now, None);
+        alarms.live.share(instance)
+    }
+
+    /// The one behind a handle, or a new one if nobody has it in memory.
     pub(crate) fn behind_handle(
         id: &str,
         workflow: &Workflow,
@@ -119,7 +134,8 @@ impl Instance {
         now: Time,
         lease: Lease,
     ) -> Arc<Self> {
-        Self::with_lease(id.into(), workflow, alarms, now, Some(lease))
+        let instance = Self::with_lease(id.into(), workflow, alarms, now, Some(lease));
+        alarms.live.share(instance)
     }
 
     fn with_lease(
@@ -130,12 +146,11 @@ impl Instance {
         lease: Option<Lease>,
     ) -> Arc<Self> {
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
-        let instance = Arc::new(Self {
+        Arc::new(Self {
             id,
             key,
             number: alarms.number(),
             turn: Arc::default(),
-            attended: AtomicBool::new(false),
             pen: tokio::sync::Mutex::default(),
             seen: Mutex::new(Seen {
                 run: Arc::new(workflow.start(now.0)),
@@ -147,17 +162,17 @@ impl Instance {
                 began: Some(now.0),
                 lost: None,
                 elsewhere: None,
+                unclear: None,
                 refusals: Vec::new(),
                 unwritten: 0,
+                attended: false,
                 armed: None,
                 ended: false,
             }),
             watchers: Mutex::default(),
             alarms: Arc::clone(alarms),
             lease,
-        });
-        alarms.live.enter(&instance);
-        instance
+        })
     }
 
     /// The one of this id, if it is in memory.
@@ -171,6 +186,18 @@ impl Instance {
 
     pub(crate) fn position(&self) -> Position {
         lock(&self.seen).run.position()
+    }
+
+    /// When the call must be over that runs elsewhere, if one does.
+    pub(crate) fn busy_until(&self) -> Option<Time> {
+        let seen = lock(&self.seen);
+        seen.elsewhere.as_ref().map(|running| Time(running.until))
+    }
+
+    /// What the model has to know of a call that may have taken effect: it is told once.
+    pub(crate) fn tell_unclear(&self) -> Option<String> {
+        let unclear = lock(&self.seen).unclear.take()?;
+        Some(unclear.told())
     }
 
     /// All there is to know about it, as it is now.
@@ -196,20 +223,31 @@ impl Instance {
         let turn = Arc::clone(&self.turn);
         let guard = match busy {
             Busy::Wait => turn.lock_owned().await,
-            Busy::Refuse => match Arc::clone(&turn).try_lock_owned() {
-                Ok(guard) => guard,
-                // No call holds it, and whoever does is done soon.
-                Err(_) if self.attended.load(Ordering::Acquire) => turn.lock_owned().await,
-                Err(_) => return None,
-            },
+            Busy::Refuse => {
+                let (guard, attended) = {
+                    let seen = lock(&self.seen);
+                    (Arc::clone(&turn).try_lock_owned(), seen.attended)
+                };
+                match guard {
+                    Ok(guard) => guard,
+                    // No call holds it, and whoever does is done soon.
+                    Err(_) if attended => turn.lock_owned().await,
+                    Err(_) => return None,
+                }
+            }
         };
         Some(Held::new(self, guard))
     }
 
     /// The turn for whoever looks after the instance, unless a call has it.
     fn turn_to_attend(self: &Arc<Self>) -> Option<Held> {
-        let guard = Arc::clone(&self.turn).try_lock_owned().ok()?;
-        self.attended.store(true, Ordering::Release);
+        let guard = {
+            // Whoever finds the turn taken finds out by whom at the same moment.
+            let mut seen = lock(&self.seen);
+            let guard = Arc::clone(&self.turn).try_lock_owned().ok()?;
+            seen.attended = true;
+            guard
+        };
         Some(Held::new(Arc::clone(self), guard))
     }
 

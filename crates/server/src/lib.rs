@@ -68,6 +68,7 @@ mod note;
 mod offering;
 mod operator;
 mod outbox;
+mod patience;
 mod peer;
 mod principal;
 mod rates;

@@ -407,6 +407,13 @@ impl Inner {
         let at = instance.map(|instance| instance.position());
         let keep = binding.is_some_and(Binding::reads_call);
         let (handler, kept) = prepare(self, at, keep)?;
+        if kept.as_ref().is_some_and(Made::is_too_deep) {
+            let refusal = Refusal::new(Code::InvalidJsonSchema).because(format!(
+                "The arguments of '{name}' nest deeper than they can be kept: {} levels are allowed.",
+                Made::DEEPEST
+            ));
+            return Err(refusal.into());
+        }
         let made = kept.map(|args| {
             let principal = principal.facts();
             Arc::new(Made { args, principal })
@@ -489,6 +496,10 @@ impl Inner {
         let mut no = No::from(refused);
         if hint {
             let text = format!("{}{}", no.refusal.message(), handle::another());
+            no.refusal = no.refusal.because(text);
+        }
+        if let Some(warning) = instance.tell_unclear() {
+            let text = format!("{} {warning}", no.refusal.message());
             no.refusal = no.refusal.because(text);
         }
         no

@@ -491,11 +491,10 @@ impl Operator {
         let key = key_of(id).ok_or_else(|| OperatorError::NotFound(id.to_owned()))?;
         let live = Instance::live(id, &self.inner.alarms);
         let is_live = live.is_some();
-        if !is_live {
-            let books = self.inner.books(workflow);
-            self.is_stored(&books, &key).await?;
-        }
-        let instance = live.unwrap_or_else(|| self.inner.new_instance(id.to_owned(), workflow));
+        let instance = match live {
+            Some(live) => live,
+            None => self.stored(&self.inner.books(workflow), &key).await?,
+        };
         let until = self.inner.clock.now() + self.patience;
         let held = self.turn(&instance, until).await?;
         let decision = Decision {
@@ -510,7 +509,9 @@ impl Operator {
             let books = self.inner.books(workflow);
             match held.obey(books, order, decision).await {
                 Ok(()) => {
-                    let found = self.found(&self.inner.books(workflow), id).await?;
+                    // It is done, and nothing that the store says now changes that.
+                    let found = instance.look(&self.inner.books(workflow));
+                    let found = found.ok_or_else(|| OperatorError::NotFound(id.to_owned()))?;
                     return Ok(summary(id, found).0);
                 }
                 Err(Disobeyed::Keep(error)) if error.is_conflict() => {}
@@ -523,10 +524,17 @@ impl Operator {
         Err(OperatorError::NotFound(id.to_owned()))
     }
 
-    async fn is_stored(&self, books: &Books<'_>, key: &Key) -> Result<(), OperatorError> {
+    /// An instance that nobody has in memory.
+    async fn stored(&self, books: &Books<'_>, key: &Key) -> Result<Arc<Instance>, OperatorError> {
         let stored = books.store.load(key, store::Time(books.now.0)).await?;
-        let is_there = stored.map(|_| ());
-        is_there.ok_or_else(|| OperatorError::NotFound(key.id().to_owned()))
+        let stored = stored.ok_or_else(|| OperatorError::NotFound(key.id().to_owned()))?;
+        let Inner {
+            alarms,
+            handle_idle,
+            ..
+        } = &*self.inner;
+        let found = (key.id(), &stored);
+        Ok(Instance::of_record(books, found, alarms, *handle_idle))
     }
 
     /// Waits for the turn as a call does, whatever the workflow says about those who come second.

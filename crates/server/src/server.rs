@@ -139,6 +139,7 @@ impl Server {
     ///
     /// If the hook fails.
     pub async fn start(&self) -> io::Result<()> {
+        self.0.look_for_handles();
         self.0.lifespan.enter().await
     }
 
@@ -189,6 +190,7 @@ impl Server {
         options: HttpOptions,
         stop: impl Future<Output = ()>,
     ) -> io::Result<()> {
+        self.0.look_for_handles();
         let serving = http::serve_until(&self.0, listener, &options, stop);
         self.0.lifespan.around(serving).await
     }
@@ -232,6 +234,7 @@ impl Server {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
+        self.0.look_for_handles();
         let serving = driver::run(Arc::clone(&self.0), reader, writer, stop);
         self.0.lifespan.around(serving).await
     }
@@ -345,7 +348,7 @@ impl Inner {
     }
 
     pub(crate) fn new_instance(&self, id: String, workflow: &Workflow) -> Arc<Instance> {
-        Instance::new(id, workflow, &self.alarms, self.clock.now())
+        Instance::shared(id, workflow, &self.alarms, self.clock.now())
     }
 
     /// The instance of that name, for a client that comes back.

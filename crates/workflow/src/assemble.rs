@@ -171,7 +171,8 @@ impl Workflow {
                     }
                 }
                 Outcome::Success | Outcome::Error | Outcome::Cancelled => Route::default(),
-                Outcome::Unknown if judged.hold => Route::default(),
+                // What can be run again is where it was.
+                Outcome::Unknown if judged.hold || judged.idempotent => Route::default(),
                 Outcome::Timeout | Outcome::Unknown => routes[Outcome::Error.index()].clone(),
             };
         }

@@ -351,7 +351,8 @@ impl BindingBuilder {
         self
     }
 
-    /// When nobody knows what it did, it can be run again.
+    /// When nobody knows what it did, it can be run again: unless it is said where that leads, the
+    /// instance stays where it is.
     pub fn idempotent(mut self) -> Self {
         self.binding.idempotent = true;
         self

@@ -5,7 +5,12 @@ use crate::{
     guard::{Facts, Failed, Program, Root},
 };
 use serde_json::Value;
-use std::{fmt, hash::Hash, sync::Arc};
+use std::{
+    fmt,
+    hash::Hash,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+};
 
 /// Something to be worked out from a call and its instance: CEL, or a function in Rust.
 ///
@@ -109,6 +114,19 @@ impl fmt::Display for Expression {
     }
 }
 
+impl Function {
+    /// Somebody else's code, which must not cost more than its answer.
+    fn run(&self, facts: &Facts<'_>) -> Result<Value, Failed> {
+        catch_unwind(AssertUnwindSafe(|| (self.run)(facts))).map_err(|payload| {
+            // A payload whose clean-up panics as well is left alone.
+            if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+                std::mem::forget(again);
+            }
+            Failed::Panicked
+        })
+    }
+}
+
 impl PartialEq for Function {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
@@ -181,7 +199,7 @@ impl Rule {
     pub fn evaluate(&self, facts: &Facts<'_>) -> Result<Value, Failed> {
         match &self.judged {
             Judged::Cel(program) => program.evaluate(facts),
-            Judged::Rust(function) => Ok((function.run)(facts)),
+            Judged::Rust(function) => function.run(facts),
         }
     }
 
@@ -189,7 +207,7 @@ impl Rule {
     pub fn test(&self, facts: &Facts<'_>) -> Result<bool, Failed> {
         match &self.judged {
             Judged::Cel(program) => program.test(facts),
-            Judged::Rust(function) => match (function.run)(facts) {
+            Judged::Rust(function) => match function.run(facts)? {
                 Value::Bool(truth) => Ok(truth),
                 Value::Null => Err(Failed::NotBool { found: "null" }),
                 Value::Number(_) => Err(Failed::NotBool { found: "a number" }),

@@ -425,7 +425,7 @@ fn remembered<'a>(
     let mut set = Vec::with_capacity(edge.set.len());
     for (key, rule) in &edge.set {
         let worked_out = rule.evaluate(facts).and_then(|value| {
-            let size = weight(key, &value);
+            let size = weight(key, &value).ok_or(Failed::TooLarge)?;
             match room.checked_sub(size) {
                 Some(left) => {
                     room = left;

@@ -128,7 +128,9 @@ impl Instance {
     /// What it remembers under some keys, in bytes of JSON or so.
     pub(crate) fn memory_size(&self, of: impl Fn(&str) -> bool) -> usize {
         let memory = self.memory.iter().filter(|(key, _)| of(key));
-        memory.map(|(key, value)| weight(key, value)).sum()
+        memory
+            .map(|(key, value)| weight(key, value).unwrap_or(MOST_MEMORY))
+            .sum()
     }
 
     /// Takes a step. The step must be one of this instance as it is.
@@ -192,14 +194,32 @@ fn milliseconds(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// What it costs to remember a value: about its length in JSON.
-pub(crate) fn weight(key: &str, value: &Value) -> usize {
+/// How deep a value can nest that is remembered. Readers of JSON stop at 128 levels, and it is kept
+/// inside other objects.
+const DEEPEST: usize = 100;
+
+/// What it costs to remember a value: about its length in JSON. `None` if it nests too deep.
+pub(crate) fn weight(key: &str, value: &Value) -> Option<usize> {
+    weight_within(key, value, DEEPEST)
+}
+
+fn weight_within(key: &str, value: &Value, deepest: usize) -> Option<usize> {
     const EACH: usize = 8;
     let inside = match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => EACH,
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(|item| weight("", item)).sum(),
-        Value::Object(map) => map.iter().map(|(key, value)| weight(key, value)).sum(),
+        Value::Array(items) => {
+            let left = deepest.checked_sub(1)?;
+            let mut items = items.iter().map(|item| weight_within("", item, left));
+            items.try_fold(0_usize, |sum, item| Some(sum.saturating_add(item?)))?
+        }
+        Value::Object(map) => {
+            let left = deepest.checked_sub(1)?;
+            let mut members = map
+                .iter()
+                .map(|(key, value)| weight_within(key, value, left));
+            members.try_fold(0_usize, |sum, member| Some(sum.saturating_add(member?)))?
+        }
     };
-    EACH + key.len() + inside
+    Some(EACH + key.len() + inside)
 }

@@ -93,7 +93,8 @@ impl Tried<'_> {
                     let Some(Ok(value)) = value else {
                         continue;
                     };
-                    if let Some(left) = room.checked_sub(weight(key, &value)) {
+                    if let Some(left) = weight(key, &value).and_then(|size| room.checked_sub(size))
+                    {
                         room = left;
                         self.memory.insert(key.to_string(), value);
                     }
@@ -220,7 +221,8 @@ impl Tried<'_> {
             | Failed::Conversion { .. }
             | Failed::OutOfFuel
             | Failed::TooLarge
-            | Failed::NotJson => return,
+            | Failed::NotJson
+            | Failed::Panicked => return,
         };
         let problem = Problem::Expression {
             spot,

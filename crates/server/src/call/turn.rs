@@ -154,6 +154,23 @@ impl Running {
         refusal.into()
     }
 
+    /// Another server runs a call, or has died while it did. Nobody can tell, but for how long it
+    /// matters.
+    fn busy_elsewhere(&self) -> No {
+        let no = self.busy();
+        let until = self.instance.as_ref().and_then(|one| one.busy_until());
+        let Some(until) = until else {
+            return no;
+        };
+        let left = self.inner().clock.now().until(until);
+        let refusal = no.refusal.because(format!(
+            "Another server runs a call of this workflow, or has died while it did. It is over in \
+             {} seconds at the latest: try again then.",
+            left.as_millis().div_ceil(1_000)
+        ));
+        refusal.into()
+    }
+
     fn refused(&self, refused: Refused<'_>) -> No {
         match &self.instance {
             Some(instance) => self.inner().refused(instance, refused),
@@ -163,7 +180,7 @@ impl Running {
 
     pub(super) fn unsaved(&self, error: KeepError) -> No {
         match error {
-            KeepError::RunningElsewhere => self.busy(),
+            KeepError::RunningElsewhere => self.busy_elsewhere(),
             error @ (KeepError::Store(_)
             | KeepError::Foreign(_)
             | KeepError::Format(_)
@@ -197,6 +214,7 @@ impl Running {
         let Some((mut turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
             return;
         };
+        self.be_warned(outcome);
         let books = inner.books(workflow);
         let reply = self.reply.as_ref().filter(|_| turn.reads_result());
         let result = reply.and_then(|reply| convert::result(self.kind, reply));
@@ -219,7 +237,11 @@ impl Running {
             Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
             Err(error) => {
                 self.reply = None;
-                self.no = Some(self.unsaved(error));
+                let no = self.unsaved(error);
+                let refusal = no.refusal.because(
+                    "the step could not be saved, and what was called may have taken effect",
+                );
+                self.no = Some(refusal.into());
             }
         }
     }

@@ -203,9 +203,14 @@ fn describe(
     if own == OwnTool::Status {
         said["finished"] = at.finished.into();
     }
+    let mut told = Vec::new();
     if let Some(text) = workflow.state(at.state).instructions() {
         let principal = principal.facts();
         let facts = workflow.facts(&run, &Value::Null, &principal);
-        said["instructions"] = text.fill(&facts).into();
+        told.push(text.fill(&facts));
+    }
+    told.extend(instance.tell_unclear());
+    if !told.is_empty() {
+        said["instructions"] = told.join("\n").into();
     }
 }

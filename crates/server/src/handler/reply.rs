@@ -116,7 +116,18 @@ impl Reply {
 
     /// Tells the model something besides, if the call succeeded and was one of a model.
     pub(crate) fn tell(&mut self, texts: &[String]) {
-        if texts.is_empty() || self.is_error() {
+        if !self.is_error() {
+            self.add(texts);
+        }
+    }
+
+    /// Tells the model something that it has to know, be it that the call failed.
+    pub(crate) fn warn(&mut self, text: &str) {
+        self.add(&[text.to_owned()]);
+    }
+
+    fn add(&mut self, texts: &[String]) {
+        if texts.is_empty() {
             return;
         }
         if let Self::Text(text) = self {

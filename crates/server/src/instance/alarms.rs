@@ -47,6 +47,10 @@ struct Book {
     /// By time, then by the instance's number.
     queue: BTreeMap<(u64, u64), Weak<Instance>>,
     times: HashMap<u64, u64>,
+    /// When to look for handles that have expired.
+    sweep: Option<u64>,
+    /// Somebody does so now and then.
+    sweeps: bool,
     /// Somebody looks after it.
     attended: bool,
 }
@@ -56,6 +60,24 @@ impl Book {
         if let Some(at) = self.times.remove(&number) {
             self.queue.remove(&(at, number));
         }
+    }
+
+    /// When the next thing is to be done.
+    fn next(&self) -> Option<Time> {
+        let first = self.queue.keys().next().map(|(at, _)| *at);
+        first.into_iter().chain(self.sweep).min().map(Time)
+    }
+
+    /// What is to be done now, but no more of it than that.
+    fn work(&mut self, now: Time, most: usize) -> Vec<Work> {
+        let mut work = Vec::new();
+        if most > 0 && self.sweep.is_some_and(|at| at <= now.0) {
+            self.sweep = None;
+            work.push(Work::Sweep);
+        }
+        let due = self.due(now, most - work.len()).into_iter();
+        work.extend(due.filter_map(|one| one.upgrade().map(Work::Instance)));
+        work
     }
 
     /// The instances whose time has come.
@@ -71,6 +93,13 @@ impl Book {
         }
         due
     }
+}
+
+/// Something to be looked after.
+enum Work {
+    Instance(Arc<Instance>),
+    /// The handles that have expired.
+    Sweep,
 }
 
 impl Alarms {
@@ -100,6 +129,23 @@ impl Alarms {
             book.clear(number);
             book.times.insert(number, at);
             book.queue.insert((at, number), Arc::downgrade(instance));
+            !std::mem::replace(&mut book.attended, true)
+        };
+        self.changed.notify_one();
+        if begin {
+            self.attend();
+        }
+    }
+
+    /// From then on, somebody looks now and then for handles that have expired.
+    pub(crate) fn sweep_from(&self, at: Time) {
+        let begin = {
+            let mut book = lock(&self.book);
+            if book.sweeps {
+                return;
+            }
+            book.sweeps = true;
+            book.sweep = Some(at.0);
             !std::mem::replace(&mut book.attended, true)
         };
         self.changed.notify_one();
@@ -141,7 +187,9 @@ struct Attendance {
 impl Drop for Attendance {
     fn drop(&mut self) {
         if !self.is_done {
-            lock(&self.alarms.book).attended = false;
+            let mut book = lock(&self.alarms.book);
+            book.attended = false;
+            book.sweeps = false;
         }
     }
 }
@@ -157,12 +205,10 @@ async fn attend(mut attendance: Attendance, owner: Weak<Inner>) {
         let next = {
             let mut book = lock(&alarms.book);
             let most = AT_ONCE - working.len();
-            for instance in book.due(clock.now(), most) {
-                if let Some(instance) = instance.upgrade() {
-                    working.push(look_after(Arc::clone(&inner), instance));
-                }
+            for work in book.work(clock.now(), most) {
+                working.push(look_to(Arc::clone(&inner), work));
             }
-            let next = book.queue.keys().next().map(|(at, _)| Time(*at));
+            let next = book.next();
             if next.is_none() && working.is_empty() {
                 // With the book in hand: whoever comes next finds nobody, and calls somebody.
                 book.attended = false;
@@ -180,6 +226,37 @@ async fn attend(mut attendance: Attendance, owner: Weak<Inner>) {
             () = clock::sleep_until(&*clock, next), if !is_full => {}
         }
     }
+}
+
+async fn look_to(inner: Arc<Inner>, work: Work) {
+    match work {
+        Work::Instance(instance) => look_after(inner, instance).await,
+        Work::Sweep => sweep(&inner).await,
+    }
+}
+
+/// Removes some handles that have expired, and arranges when to look again: at once if there may be
+/// more.
+async fn sweep(inner: &Inner) {
+    let pause = match inner.sweep_handles().await {
+        Ok(Swept::Some) => 0,
+        Ok(Swept::All) => inner.sweep_pause(),
+        Err(error) => {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "handles that have expired could not be removed");
+            inner.sweep_pause()
+        }
+    };
+    let again = inner.clock.now().0.saturating_add(pause);
+    lock(&inner.alarms.book).sweep = Some(again);
+}
+
+/// What is left of the handles that have expired.
+pub(crate) enum Swept {
+    /// Nothing.
+    All,
+    /// Perhaps more.
+    Some,
 }
 
 /// Does for an instance what is to be done.
@@ -202,12 +279,16 @@ fn look_again(inner: &Inner, instance: &Arc<Instance>, looked_after: Result<Turn
         Ok(Turned::Taken) => {}
         Ok(Turned::Done) => instance.arm(),
         Err(error) => {
-            if !matches!(error, KeepError::RunningElsewhere) {
-                let error = &error as &dyn std::error::Error;
-                tracing::warn!(error, "an instance could not be looked after");
-            }
+            complain(&error);
             instance.arm_at(inner.clock.now().0.saturating_add(PATIENCE));
         }
+    }
+}
+
+fn complain(error: &KeepError) {
+    if !matches!(error, KeepError::RunningElsewhere) {
+        let error = error as &dyn std::error::Error;
+        tracing::warn!(error, "an instance could not be looked after");
     }
 }
 
@@ -216,9 +297,17 @@ async fn catch_up(inner: Arc<Inner>, instance: Arc<Instance>, held: Held) {
     let Some(workflow) = &inner.workflow else {
         return;
     };
-    let caught_up = held.catch_up(inner.books(workflow)).await;
-    drop(held);
-    look_again(&inner, &instance, caught_up.map(|_| Turned::Done));
+    match held.catch_up(inner.books(workflow)).await {
+        Ok(_) => {
+            drop(held);
+            look_again(&inner, &instance, Ok(Turned::Done));
+        }
+        Err(error) => {
+            // Whoever is told that the instance is free would try at once, and again.
+            complain(&error);
+            held.give_up(inner.clock.now().0.saturating_add(PATIENCE));
+        }
+    }
 }
 
 enum Turned {
@@ -276,7 +365,7 @@ impl Instance {
         }
     }
 
-    fn arm_at(self: &Arc<Self>, at: u64) {
+    pub(super) fn arm_at(self: &Arc<Self>, at: u64) {
         lock(&self.seen).armed = Some(at);
         self.alarms.set(self, at);
     }

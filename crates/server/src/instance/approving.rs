@@ -42,7 +42,7 @@ impl Instance {
         let seen = lock(&self.seen);
         match asking {
             Asking::Stays => (seen.edition, seen.asked.clone()),
-            Asking::Void => (seen.edition + 1, Vec::new()),
+            Asking::Void => (seen.edition.wrapping_add(1), Vec::new()),
             Asking::Is(asked) => (seen.edition, asked),
         }
     }
@@ -164,6 +164,7 @@ impl Held {
     fn as_it_is(&self, asking: Asking) -> Writing {
         let seen = lock(&self.instance.seen);
         Writing {
+            known: Arc::clone(&seen.run),
             run: Arc::clone(&seen.run),
             calls: seen.calls,
             running: None,

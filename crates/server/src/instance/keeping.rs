@@ -53,6 +53,8 @@ impl KeepError {
 
 /// How an instance is to stand, and what the journal says about it.
 pub(super) struct Writing {
+    /// As what whoever writes knows it: if it is not that any more, nothing is written.
+    pub(super) known: Arc<Run>,
     pub(super) run: Arc<Run>,
     pub(super) calls: u64,
     pub(super) running: Option<Running>,
@@ -65,23 +67,31 @@ impl Instance {
     pub(super) async fn write(&self, books: &Books<'_>, writing: Writing) -> Result<(), KeepError> {
         let _pen = self.pen.lock().await;
         let Writing {
+            known,
             run,
             calls,
             running,
             what,
             asking,
         } = writing;
+        if !Arc::ptr_eq(&known, &lock(&self.seen).run) {
+            // Somebody has read what others wrote, and knows a version that the writer does not.
+            let key = self.key.clone();
+            return Err(StoreError::Conflict { key }.into());
+        }
         let (edition, asked) = self.asking(asking);
         let (version, before, told) = self.to_tell(books);
         let entries: Vec<_> = told.entries().chain(&what).map(|e| self.entry(e)).collect();
-        let count = before + entries.len() as u64;
+        let count = before.saturating_add(entries.len() as u64);
         let owner = self.lease.as_ref().map(Lease::principal);
+        let unclear = lock(&self.seen).unclear.clone();
         let besides = Besides {
             calls,
             entries: count,
             running: running.as_ref(),
             edition,
             asked: &asked,
+            unclear: unclear.as_ref(),
         };
         let bytes = stored::written(books, &run, besides, owner);
         let value = self.value(bytes);
@@ -111,16 +121,21 @@ impl Instance {
             seen.lost = None;
             seen.elsewhere = None;
         }
-        self.prune(books, before, count).await
+        self.prune(books, before, count).await;
+        Ok(())
     }
 
     /// Writes down the refusals that nobody has written down yet.
     pub(super) async fn write_refusals(&self, books: &Books<'_>) -> Result<(), KeepError> {
         let _pen = self.pen.lock().await;
+        let is_there = self.is_there(books).await?;
         let (_, before, mut told) = self.to_tell(books);
         if told.refusals.is_empty() {
             self.not_told(told);
             return Ok(());
+        }
+        if is_there {
+            told.began = None;
         }
         let began = told.began.clone();
         let entries: Vec<_> = told.entries().map(|entry| self.entry(entry)).collect();
@@ -131,7 +146,7 @@ impl Instance {
             self.not_told(told);
             return Err(error.into());
         }
-        let count = before + entries.len() as u64;
+        let count = before.saturating_add(entries.len() as u64);
         {
             let mut seen = lock(&self.seen);
             seen.entries = count;
@@ -139,7 +154,22 @@ impl Instance {
                 seen.began = None;
             }
         }
-        self.prune(books, before, count).await
+        self.prune(books, before, count).await;
+        Ok(())
+    }
+
+    /// Whether others have written about it, of which nothing has been read here: then it has begun
+    /// already, and only who has the turn may take over what they wrote.
+    async fn is_there(&self, books: &Books<'_>) -> Result<bool, KeepError> {
+        let is_known = {
+            let seen = lock(&self.seen);
+            seen.version.is_some() || seen.began.is_none() || seen.refusals.is_empty()
+        };
+        if is_known {
+            return Ok(false);
+        }
+        let record = books.store.load(&self.key, time(books.now)).await?;
+        Ok(record.is_some())
     }
 
     fn entry(&self, entry: &Entry) -> store::Entry {
@@ -257,17 +287,18 @@ impl Instance {
         Ok(())
     }
 
-    /// Now and then drops the oldest journal entries.
-    async fn prune(&self, books: &Books<'_>, before: u64, count: u64) -> Result<(), KeepError> {
+    /// Now and then drops the oldest journal entries. If that fails, what was written is written.
+    async fn prune(&self, books: &Books<'_>, before: u64, count: u64) {
         const NOW_AND_THEN: u64 = 256;
         let is_time = before / NOW_AND_THEN != count / NOW_AND_THEN;
-        match books.journal_limit {
-            Some(limit) if is_time && count > limit => {
-                books.store.prune(&self.key, Seq(count - limit)).await?;
-            }
-            Some(_) | None => {}
+        if let Some(limit) = books.journal_limit
+            && is_time
+            && count > limit
+            && let Err(error) = books.store.prune(&self.key, Seq(count - limit)).await
+        {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "a journal could not be shortened");
         }
-        Ok(())
     }
 }
 
@@ -283,6 +314,7 @@ impl Seen {
         (self.edition, self.asked) = (found.edition, found.asked);
         self.entries = self.entries.max(found.entries);
         self.began = None;
+        self.unclear = found.unclear;
         let is_ours = |running: &Running| running.server == server;
         (self.lost, self.elsewhere) = match found.running {
             Some(running) if is_ours(&running) => (Some(running), None),

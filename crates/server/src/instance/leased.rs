@@ -43,6 +43,14 @@ impl Lease {
         }
     }
 
+    /// One that lasts as long as has been written down.
+    pub(super) fn kept(principal: Principal, idle: Duration, expires: Option<store::Time>) -> Self {
+        let lease = Self::new(principal, idle);
+        let expires = expires.map_or(u64::MAX, |expires| expires.0);
+        lease.expires.store(expires, Ordering::Relaxed);
+        lease
+    }
+
     pub(super) const fn principal(&self) -> &Principal {
         &self.principal
     }
@@ -64,10 +72,10 @@ impl Lease {
     }
 }
 
-/// How many expired instances are removed at once.
-const AT_ONCE: usize = 8;
-
 impl Instance {
+    /// How many expired instances are removed at once.
+    pub(crate) const SWEPT_AT_ONCE: usize = 8;
+
     /// What is stored under an id.
     pub(crate) async fn load(books: &Books<'_>, id: &str) -> Result<Option<Record>, StoreError> {
         let key = Key::new(KIND, id)?;
@@ -106,11 +114,11 @@ impl Instance {
             {
                 return Ok(false);
             }
-            if let Ok(_turn) = self.turn.try_lock() {
-                let mut seen = lock(&self.seen);
-                if is_newer(seen.version) {
-                    seen.take_over(found, record.version, self.alarms.server());
-                }
+            let mut seen = lock(&self.seen);
+            if let Ok(_turn) = self.turn.try_lock()
+                && is_newer(seen.version)
+            {
+                seen.take_over(found, record.version, self.alarms.server());
             }
         }
         if let Some(lease) = &self.lease {
@@ -132,7 +140,7 @@ impl Instance {
         if !lease.outlives(&stored.value, books.now) {
             return Ok(());
         }
-        let Some(_held) = Arc::clone(self).turn(Busy::Refuse).await else {
+        let Some(_held) = self.turn_to_attend() else {
             return Ok(());
         };
         let writing = {
@@ -145,6 +153,7 @@ impl Instance {
                 return Ok(());
             }
             Writing {
+                known: Arc::clone(&seen.run),
                 run: Arc::clone(&seen.run),
                 calls: seen.calls,
                 running: None,
@@ -201,7 +210,7 @@ impl Instance {
     pub(crate) async fn sweep(books: &Books<'_>) -> Result<Vec<String>, StoreError> {
         let now = time(books.now);
         let mut gone = Vec::new();
-        for (key, record) in books.store.expired(&KIND, now, AT_ONCE).await? {
+        for (key, record) in books.store.expired(&KIND, now, Self::SWEPT_AT_ONCE).await? {
             let entries: Vec<_> = match books.journal_limit {
                 None => {
                     let ended = Entry::new(books.now.0, None, What::Ended);

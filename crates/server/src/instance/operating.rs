@@ -1,7 +1,7 @@
 //! What operators do to an instance, and how they see it.
 
 use super::{
-    Books, Held, Instance, KIND, KeepError, Moved,
+    Alarms, Books, Held, Instance, KIND, KeepError, Lease, Moved,
     approving::Unanswered,
     stored::{self, Glance},
 };
@@ -10,11 +10,12 @@ use crate::{
     route::lock,
 };
 use interlock_proto::Refusal;
-use interlock_store::{Key, Version};
+use interlock_store::{Key, Record, Version};
 use interlock_workflow::{Artifact, Outcome, StateId, Trace};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, Weak},
+    time::Duration,
 };
 
 /// The instances that are in memory, by their ids.
@@ -25,6 +26,27 @@ impl Live {
     pub(super) fn enter(&self, instance: &Arc<Instance>) {
         let id = Arc::clone(&instance.id);
         lock(&self.0).insert(id, Arc::downgrade(instance));
+    }
+
+    /// The one that is there already and goes on, or else this one.
+    pub(super) fn share(&self, instance: Arc<Instance>) -> Arc<Instance> {
+        let there = {
+            let mut live = lock(&self.0);
+            let there = live.get(&instance.id).and_then(Weak::upgrade);
+            if there.is_none() {
+                live.insert(Arc::clone(&instance.id), Arc::downgrade(&instance));
+            }
+            there
+        };
+        // Whichever is dropped here leaves by itself, so nothing is locked by now.
+        match there {
+            None => instance,
+            Some(there) if there.is_in_place_of(&instance) => there,
+            Some(_) => {
+                self.enter(&instance);
+                instance
+            }
+        }
     }
 
     /// An instance is gone, unless another one has taken its place.
@@ -130,6 +152,30 @@ pub(crate) async fn look_up(books: &Books<'_>, key: &Key) -> Result<Option<Found
 }
 
 impl Instance {
+    /// Whether it is not over, and belongs to nobody else.
+    fn is_in_place_of(&self, other: &Self) -> bool {
+        self.is_leased() == other.is_leased() && !lock(&self.seen).ended
+    }
+
+    /// The instance of a record, for whom it is kept and for as long.
+    pub(crate) fn of_record(
+        books: &Books<'_>,
+        (id, record): (&str, &Record),
+        alarms: &Arc<Alarms>,
+        idle: Duration,
+    ) -> Arc<Self> {
+        let owner = stored::read(books, record)
+            .ok()
+            .and_then(stored::Found::owner);
+        match owner {
+            Some(owner) => {
+                let lease = Lease::kept(owner, idle, record.value.expires);
+                Self::behind_handle(id, books.workflow, alarms, books.now, lease)
+            }
+            None => Self::shared(id, books.workflow, alarms, books.now),
+        }
+    }
+
     /// What is known of it here.
     pub(crate) fn look(&self, books: &Books<'_>) -> Option<Found> {
         let seen = lock(&self.seen);

@@ -3,7 +3,7 @@
 use super::{KeepError, keeping::Books};
 use crate::{approval::ApprovalRequest, principal::Principal};
 use interlock_store::Record as Kept;
-use interlock_workflow::{Call, Instance as Run, Kind, Position, Record};
+use interlock_workflow::{Binding, Call, Instance as Run, Kind, Outcome, Position, Record};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
@@ -20,6 +20,15 @@ pub(crate) struct Made {
 }
 
 impl Made {
+    /// How deep arguments may nest. Readers of JSON stop at 128 levels, and these are kept inside
+    /// other objects.
+    pub(crate) const DEEPEST: usize = 100;
+
+    /// Whether what was kept of a call could not be read again.
+    pub(crate) fn is_too_deep(args: &Value) -> bool {
+        is_deeper(args, Self::DEEPEST)
+    }
+
     /// The call as the gate judges it.
     pub(crate) fn call<'a>(made: Option<&'a Self>, kind: Kind, name: &'a str) -> Call<'a> {
         let Self { args, principal } = made.unwrap_or(&NOTHING);
@@ -29,6 +38,18 @@ impl Made {
             args,
             principal,
         }
+    }
+}
+
+/// Whether a value nests deeper than that.
+fn is_deeper(value: &Value, most: usize) -> bool {
+    let Some(left) = most.checked_sub(1) else {
+        return value.is_array() || value.is_object();
+    };
+    match value {
+        Value::Array(items) => items.iter().any(|item| is_deeper(item, left)),
+        Value::Object(members) => members.values().any(|member| is_deeper(member, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     }
 }
 
@@ -53,6 +74,44 @@ pub(crate) struct Running {
     pub(super) server: u64,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     pub(super) made: Option<Arc<Made>>,
+}
+
+/// A call that may have taken effect, where the workflow does not say what that means.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Unclear {
+    kind: Kind,
+    name: String,
+    /// It can be run again whatever it did.
+    #[serde(default)]
+    repeatable: bool,
+}
+
+impl Unclear {
+    /// What is to be told of a call whose outcome is unknown. Nothing if the workflow leads
+    /// somewhere for that, or waits for an operator.
+    pub(super) fn of(binding: &Binding) -> Option<Self> {
+        let says = binding.written_for(Outcome::Unknown) == Some(Outcome::Unknown);
+        let artifact = binding.artifact();
+        (!says && !binding.holds()).then(|| Self {
+            kind: artifact.kind,
+            name: artifact.name.clone(),
+            repeatable: binding.is_idempotent(),
+        })
+    }
+
+    /// In words, for the model.
+    pub(super) fn told(&self) -> String {
+        let Self { kind, name, .. } = self;
+        let next = if self.repeatable {
+            "It may be repeated safely."
+        } else {
+            "Find out before you repeat it."
+        };
+        format!(
+            "Nobody knows how an earlier call of {kind} '{name}' ended, and it may have taken \
+             effect. {next}"
+        )
+    }
 }
 
 mod shared {
@@ -98,6 +157,8 @@ struct Stored {
     /// For whom it is kept, if it is behind a handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     owner: Option<Owner>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    unclear: Option<Unclear>,
 }
 
 /// Whoever a handle was made for.
@@ -113,6 +174,11 @@ impl Owner {
         Self {
             principal: (!principal.is_anonymous()).then(|| principal.id().to_owned()),
         }
+    }
+
+    fn into_principal(self) -> Principal {
+        self.principal
+            .map_or_else(Principal::anonymous, Principal::new)
     }
 
     fn is(&self, principal: &Principal) -> bool {
@@ -148,10 +214,16 @@ pub(super) struct Found {
     pub(super) running: Option<Running>,
     pub(super) edition: u64,
     pub(super) asked: Vec<ApprovalRequest>,
+    pub(super) unclear: Option<Unclear>,
     owner: Option<Owner>,
 }
 
 impl Found {
+    /// For whom it is kept, if it is behind a handle.
+    pub(super) fn owner(self) -> Option<Principal> {
+        self.owner.map(Owner::into_principal)
+    }
+
     /// Whether it is behind a handle that was made for this principal.
     pub(super) fn is_of(&self, principal: &Principal) -> bool {
         self.owner.as_ref().is_some_and(|owner| owner.is(principal))
@@ -166,6 +238,7 @@ pub(super) struct Besides<'a> {
     pub(super) running: Option<&'a Running>,
     pub(super) edition: u64,
     pub(super) asked: &'a [ApprovalRequest],
+    pub(super) unclear: Option<&'a Unclear>,
 }
 
 pub(super) fn written(
@@ -185,6 +258,7 @@ pub(super) fn written(
         edition: besides.edition,
         asked: besides.asked.to_vec(),
         owner: owner.map(Owner::new),
+        unclear: besides.unclear.cloned(),
     };
     serde_json::to_vec(&stored).expect("it holds only JSON")
 }
@@ -211,6 +285,7 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
                 running: stored.running,
                 edition: stored.calls,
                 asked: Vec::new(),
+                unclear: None,
                 owner: None,
             })
         }
@@ -227,6 +302,7 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
                 running: stored.running,
                 edition: stored.edition,
                 asked: stored.asked,
+                unclear: stored.unclear,
                 owner: stored.owner,
             })
         }

@@ -7,7 +7,7 @@ use super::{
     Books, Instance, KeepError,
     approving::Asking,
     keeping::Writing,
-    stored::{Made, Running},
+    stored::{Made, Running, Unclear},
 };
 use crate::{
     effect::{Done, SetOff},
@@ -16,12 +16,13 @@ use crate::{
     route::lock,
 };
 use interlock_proto::Time;
+use interlock_store::Version;
 use interlock_workflow::{
     Artifact, Binding, End, Facts, Instance as Run, Outcome, Pass, Position, StateId, Step, Trace,
     Workflow,
 };
 use serde_json::{Map, Value};
-use std::sync::{Arc, atomic::Ordering};
+use std::sync::Arc;
 use tokio::sync::OwnedMutexGuard;
 
 /// How many steps an instance takes at once to catch up with time. If there are more, others get
@@ -88,6 +89,19 @@ impl Held {
     pub(super) const fn new(instance: Arc<Instance>, guard: OwnedMutexGuard<()>) -> Self {
         let guard = Some(guard);
         Self { instance, guard }
+    }
+
+    fn let_go(&mut self) {
+        let mut seen = lock(&self.instance.seen);
+        seen.attended = false;
+        self.guard = None;
+    }
+
+    /// Gives the turn back of an instance that could not be looked after: somebody tries again, but
+    /// not before then.
+    pub(super) fn give_up(mut self, again: u64) {
+        self.let_go();
+        self.instance.arm_at(again);
     }
 
     /// The instance as it is, now that nobody else here can move it.
@@ -157,6 +171,7 @@ impl Held {
             // It could not have moved anything.
             Ok(Pass::Always) | Err(_) => {
                 let writing = Writing {
+                    known: Arc::clone(run),
                     run: Arc::clone(run),
                     calls: lost.call,
                     running: None,
@@ -179,6 +194,7 @@ impl Held {
             return Ok(());
         }
         let writing = Writing {
+            known: Arc::clone(&run),
             run,
             calls,
             running: None,
@@ -205,7 +221,7 @@ impl Held {
             (seen.run.clone(), seen.calls)
         };
         let running = Running {
-            call: calls + 1,
+            call: calls.saturating_add(1),
             kind: binding.artifact().kind,
             name: binding.artifact().name.clone(),
             until: until.0,
@@ -213,6 +229,7 @@ impl Held {
             made: made.cloned(),
         };
         let writing = Writing {
+            known: Arc::clone(&run),
             run,
             calls: running.call,
             running: Some(running.clone()),
@@ -220,11 +237,15 @@ impl Held {
             asking: Asking::Void,
         };
         match self.instance.write(&books, writing).await {
-            Ok(()) => Ok(Marked::Yes(Turn {
-                held: self,
-                reads_result: binding.reads_result(),
-                running: Some(running),
-            })),
+            Ok(()) => {
+                let version = lock(&self.instance.seen).version;
+                Ok(Marked::Yes(Turn {
+                    held: self,
+                    reads_result: binding.reads_result(),
+                    running: Some(running),
+                    version,
+                }))
+            }
             Err(error) if error.is_conflict() => {
                 self.instance.reload(&books).await?;
                 Ok(Marked::Stale(self))
@@ -281,6 +302,7 @@ impl Held {
         let calls = entry.call;
         let calls = calls.unwrap_or_else(|| lock(&self.instance.seen).calls);
         let writing = Writing {
+            known: Arc::clone(run),
             run: Arc::clone(&after),
             calls,
             running: None,
@@ -327,6 +349,11 @@ impl Held {
             args,
             principal,
         };
+        if outcome == Outcome::Unknown
+            && let Some(unclear) = Unclear::of(binding)
+        {
+            lock(&self.instance.seen).unclear = Some(unclear);
+        }
         let step = books.workflow.step(run, binding, &end);
         let (kind, name) = (running.kind, running.name.clone());
         let entry = |trace: Trace| {
@@ -366,8 +393,10 @@ impl Drop for Held {
     /// Whoever looked after what is due may have found the instance taken, and is told that it is
     /// free again: in this order, or nobody would hear of it.
     fn drop(&mut self) {
-        self.instance.attended.store(false, Ordering::Release);
-        self.guard = None;
+        if self.guard.is_none() {
+            return;
+        }
+        self.let_go();
         self.instance.arm();
     }
 }
@@ -379,6 +408,8 @@ pub(crate) struct Turn {
     reads_result: bool,
     /// Taken by the commit.
     running: Option<Running>,
+    /// Which version of the record says that it runs.
+    version: Option<Version>,
 }
 
 impl Turn {
@@ -416,7 +447,9 @@ impl Turn {
             }
             Ok(Pass::Always) | Err(_) => Ok(None),
         };
-        self.running = None;
+        if committed.is_ok() {
+            self.running = None;
+        }
         committed
     }
 
@@ -431,8 +464,10 @@ impl Turn {
             return Ok(());
         };
         let instance = &self.held.instance;
+        let run = instance.run();
         let writing = Writing {
-            run: instance.run(),
+            known: Arc::clone(&run),
+            run,
             calls: running.call,
             running: None,
             what: None,
@@ -443,10 +478,14 @@ impl Turn {
 }
 
 impl Drop for Turn {
-    /// A turn that ends without a commit was torn down, and what the call did is not known.
+    /// A turn that ends without a commit was torn down, or its commit failed, and what the call did
+    /// is not known; unless somebody has written since, who knew.
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            lock(&self.held.instance.seen).lost = Some(running);
+            let mut seen = lock(&self.held.instance.seen);
+            if seen.version == self.version {
+                seen.lost = Some(running);
+            }
         }
     }
 }

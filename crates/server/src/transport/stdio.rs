@@ -8,6 +8,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// Serves the client on standard input and output.
 pub(crate) async fn serve(inner: &Arc<Inner>) -> io::Result<()> {
     until_signalled(|stop| {
+        inner.look_for_handles();
         let serving = driver::run(Arc::clone(inner), input(), output(), stop);
         inner.lifespan.around(as_task(serving))
     })

@@ -1,12 +1,12 @@
 //! Instances that belong to whoever is authenticated.
 
 use crate::{
-    common::{desk_with, tool},
+    common::{OnCancel, desk_with, held, refusal, tool},
     flow_guards::{at, echo},
-    http_common::SESSIONS,
+    http_common::{SESSIONS, modern_call},
 };
 use interlock::{
-    BearerTokens, HttpOptions, Server, Workflow,
+    Authenticator, BearerTokens, Denied, HttpOptions, Principal, Server, Workflow,
     workflow::{Scope, Settings, end},
 };
 use interlock_testkit::web::{Hello, Session, Site};
@@ -109,4 +109,39 @@ async fn nobody_is_served_where_nobody_is_authenticated() {
     assert_eq!(refused.unwrap_err().to_string(), why);
     let refused = server.router(HttpOptions::default());
     assert_eq!(refused.err().unwrap().to_string(), why);
+}
+
+/// Lets everybody in, and knows nobody.
+struct Careless;
+
+#[async_trait::async_trait]
+impl Authenticator for Careless {
+    async fn authenticate(&self, _: &http::request::Parts) -> Result<Principal, Denied> {
+        Ok(Principal::anonymous())
+    }
+}
+
+#[tokio::test]
+async fn whoever_is_let_in_without_a_name_has_no_instance() {
+    let (work, mut runs) = held("work", OnCancel::GoesOn);
+    runs.let_go(10);
+    let server = desk_with(settings(), work).build().unwrap();
+    let options = HttpOptions::default().authenticator(Careless);
+    let site = Site::open(&server, options).await;
+    let answer = site.send(modern_call(1, "work", json!({}))).await;
+    let answer = answer.json().await;
+    assert_eq!(answer["result"]["isError"], true, "{answer}");
+    assert_eq!(refusal(&answer["result"]), 1015, "{answer}");
+    let hello = Hello::version(SESSIONS).request();
+    let answer = site.send(hello).await;
+    assert_ne!(answer.status, 200);
+    assert!(runs.is_quiet());
+    assert!(
+        server
+            .operator()
+            .instances(None, 10)
+            .await
+            .unwrap()
+            .is_empty()
+    );
 }

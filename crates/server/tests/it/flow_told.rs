@@ -45,11 +45,11 @@ fn flow() -> Builder {
         })
 }
 
-fn told(result: &Value) -> &Value {
+pub(crate) fn told(result: &Value) -> &Value {
     &result["_meta"]["dev.interlock/workflow"]["instructions"]
 }
 
-fn texts(result: &Value) -> Vec<&str> {
+pub(crate) fn texts(result: &Value) -> Vec<&str> {
     let content = result["content"].as_array().unwrap().iter();
     content.filter_map(|block| block["text"].as_str()).collect()
 }

@@ -461,10 +461,9 @@ async fn a_handle_expires_when_nobody_uses_it() {
         .call(&mut client, "peek", json!({"workflow": unused}))
         .await;
     assert_eq!(refusal(&gone), 1021, "{gone}");
-    // What has expired leaves the store when others are started.
+    // What has expired leaves the store when others are started, at the latest.
     let kind = StoreKind::from_static("instance");
     let never = Time(u64::MAX);
-    assert_eq!(store.expired(&kind, never, 10).await.unwrap().len(), 2);
     speaks.start(&mut client).await;
     let ids: Vec<_> = store.expired(&kind, never, 10).await.unwrap();
     assert!(ids.iter().all(|(key, _)| key.id() != unused), "{ids:?}");

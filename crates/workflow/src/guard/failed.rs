@@ -53,6 +53,9 @@ pub enum Failed {
     /// The result is a number that JSON has no way to write.
     #[error("the result is not a number that JSON can hold")]
     NotJson,
+    /// It is a function in Rust, which panicked.
+    #[error("the function panicked")]
+    Panicked,
 }
 
 impl Failed {
@@ -66,7 +69,8 @@ impl Failed {
             | Self::Arithmetic { .. }
             | Self::Conversion { .. }
             | Self::NotBool { .. }
-            | Self::NotJson => false,
+            | Self::NotJson
+            | Self::Panicked => false,
         }
     }
 }
