@@ -8,7 +8,7 @@ use interlock::{
     Builder, Done, Effect, EffectContext, Failure, OnFailure, Operator, OperatorError, Server,
     Workflow,
     store::{Key, Kind, MemoryStore, Store, Time},
-    workflow::{Busy, Scope, Settings, to},
+    workflow::{Busy, Scope, Settings, end, to},
 };
 use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
@@ -239,4 +239,45 @@ async fn handles_that_have_expired_are_removed_though_nobody_comes() {
     assert_eq!(stored(&memory).await, 20, "nobody is there");
     let (_client, _connection) = connect(&server());
     are_stored(&memory, 0).await;
+}
+
+/// Whoever looks after an instance hears that it is free, and must not take that for a reason to
+/// try again at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_timer_that_cannot_be_saved_is_tried_again_after_a_pause() {
+    let minute = Duration::from_secs(60);
+    let settings = Settings {
+        scope: Scope::Global,
+        ..Settings::default()
+    };
+    let flow = Workflow::builder("w")
+        .settings(settings)
+        .state("a", |s| {
+            s.initial()
+                .after(minute, to("b").effect("tell"))
+                .tool("work", |t| t.success("b"))
+        })
+        .state("b", |s| s.tool("close", |t| t.success(end("a"))))
+        .build()
+        .unwrap();
+    let (clock, memory) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let puppet = Puppet::new(&memory);
+    let server = builder(puppet.clone(), &clock).workflow(flow);
+    let (mut client, _connection) = connect(&server.build().unwrap());
+    client.initialize().await;
+    let wrote = puppet.wrote.load(Ordering::SeqCst);
+    puppet.failing_commits.store(usize::MAX, Ordering::SeqCst);
+    for attempts in 1..5 {
+        clock.advance(minute);
+        Puppet::reaches(&puppet.wrote, wrote + attempts).await;
+        for _ in 0..2_000 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(puppet.wrote.load(Ordering::SeqCst), wrote + attempts);
+    }
+    puppet.failing_commits.store(0, Ordering::SeqCst);
+    clock.advance(minute);
+    Puppet::reaches(&puppet.wrote, wrote + 5).await;
+    let (_, result) = client.call("close", json!({})).await;
+    assert_eq!(result["isError"], false, "{result}");
 }
