@@ -317,7 +317,9 @@ impl Inner {
         let found = async {
             // Others may have moved it, perhaps in another process.
             if let Some(record) = Instance::load(&books, instance.id()).await? {
+                let before = instance.position();
                 instance.adopt(&books, &record)?;
+                instance.tell_all(workflow, before, instance.position());
             }
             caught_up(instance.find(books).await)
         };

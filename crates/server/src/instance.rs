@@ -304,7 +304,7 @@ impl Instance {
     }
 
     /// Tells every client of the lists that changed without a caller.
-    fn tell_all(&self, workflow: &Workflow, before: Position, after: Position) {
+    pub(crate) fn tell_all(&self, workflow: &Workflow, before: Position, after: Position) {
         if workflow.settings().visibility == Visibility::Dynamic {
             let kinds = workflow.lists_differ(before, after);
             self.tell_others(None, kinds.collect::<Vec<_>>().into_iter());

@@ -365,6 +365,15 @@ impl Inner {
         }
     }
 
+    /// Whether another server may have moved the instance of a connection: then each call looks.
+    fn others_may_move(&self, workflow: &Workflow) -> bool {
+        let is_kept = self.journal_limit.is_none();
+        match workflow.settings().scope {
+            Scope::Principal | Scope::Global => is_kept,
+            Scope::Session | Scope::Handle => false,
+        }
+    }
+
     /// Which instance decides about a call.
     fn whose<'a>(
         &self,
@@ -376,7 +385,9 @@ impl Inner {
         let Some(workflow) = &self.workflow else {
             return Ok(Whose::Nobodys);
         };
-        if let Some(instance) = asked.instance {
+        if let Some(instance) = asked.instance
+            && !self.others_may_move(workflow)
+        {
             return Ok(Whose::Known(instance));
         }
         if workflow.is_always(kind, name) {

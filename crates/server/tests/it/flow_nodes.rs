@@ -118,3 +118,44 @@ async fn an_instance_is_busy_while_another_server_runs_a_call_of_it() {
     let (_, result) = two.call("add", json!({})).await;
     assert_eq!(result["isError"], false, "{result}");
 }
+
+/// Seen to fail with 1081: the call was judged on where the instance had been.
+#[tokio::test]
+async fn what_another_server_did_is_seen_by_the_next_call() {
+    let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let flow = || {
+        let settings = Settings {
+            scope: Scope::Global,
+            ..Settings::default()
+        };
+        Workflow::builder("w")
+            .settings(settings)
+            .state("a", |s| s.initial().tool("add", |t| t.success("b")))
+            .state("b", |s| s.tool("end", |t| t.success(end("a"))))
+            .build()
+            .unwrap()
+    };
+    let server = || {
+        Server::builder("s", "0")
+            .tool(tool("add"))
+            .tool(tool("end"))
+            .clock(clock.clone())
+            .store(Arc::new(store.clone()))
+            .workflow(flow())
+            .build()
+            .unwrap()
+    };
+    let (mut one, _one) = client_of(&server()).await;
+    let (mut two, _two) = client_of(&server()).await;
+    one.call("add", json!({})).await;
+    let id = two.begin("tools/call", json!({"name": "add"})).await;
+    // The answer and the news of its lists come in whatever order.
+    let mut came = [two.receive().await.unwrap(), two.receive().await.unwrap()];
+    came.sort_by_key(|message| message["id"] != id);
+    assert_eq!(refusal(&came[0]["result"]), 1081, "{came:?}");
+    assert_eq!(came[1]["method"], "notifications/tools/list_changed");
+    let (_, result) = two.call("end", json!({})).await;
+    assert_eq!(result["isError"], false, "{result}");
+    let (_, refused) = one.call("end", json!({})).await;
+    assert_eq!(refusal(&refused), 1081, "{refused}");
+}
