@@ -142,7 +142,6 @@ fn judge(file: &File, errors: Vec<BuildError>) -> Judged {
     }
     for error in errors {
         match error {
-            BuildError::NotServed { what } => judged.not_served.push(what),
             // A file names effects and cannot hold any.
             BuildError::Effects { .. } => judged.not_served.push("an effect (`effects`)"),
             // What the servers have is not known here, so nothing can be said to be missing.

@@ -18,14 +18,13 @@ pub(crate) use words::{
 
 use interlock::workflow::{
     Call, EdgeId, End, Fault, Instance, Kind, Outcome, Pass, Position, Reason, Refused, Role,
-    StateId, Step, Workflow,
+    Sampling, StateId, Step, Workflow,
 };
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, time::Duration};
 
-/// How often the client's model is asked within one call. States that ask each other in a circle
-/// would never come to an end.
-const MOST_QUESTIONS: usize = 100;
+/// How often the client's model is asked within one call: as often as a server asks it.
+const MOST_QUESTIONS: usize = Sampling::MOST_IN_ONE_CALL;
 
 /// How many timers fire in one wait. A year of a timer that goes round every millisecond would
 /// take a while.

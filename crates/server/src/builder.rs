@@ -174,13 +174,6 @@ pub enum BuildError {
     /// There is no secret to seal with.
     #[error("what clients carry for the server cannot be sealed: {0}")]
     Secret(String),
-    /// The workflow says something that this version would not obey. Serving it all the same
-    /// would let calls through that it forbids.
-    #[error("{what} cannot be served yet")]
-    NotServed {
-        /// What the workflow says.
-        what: &'static str,
-    },
 }
 
 /// Everything that was wrong.
@@ -318,7 +311,47 @@ impl Builder {
         self
     }
 
-    /// How long a client has to answer what a handler asks it, and to come back with answers.
+    /// How long a client has to answer what a handler or a state asks it, and to come back with
+    /// answers; five minutes unless said otherwise.
+    ///
+    /// A state that asks the client's model (`sampling`) does so within the call that leads there,
+    /// before it is answered, and keeps the instance's turn meanwhile. A client that does not answer
+    /// in time, cannot be asked, refuses or goes away has not answered, which takes the edge of
+    /// `error`. At most [`MOST_IN_ONE_CALL`](interlock_workflow::Sampling::MOST_IN_ONE_CALL)
+    /// questions are asked in one call; then the instance waits in the state that it has come to.
+    /// Timers, operators and effects that fail bring an instance there without a question.
+    ///
+    /// ```
+    /// use interlock::{Context, NoArguments, Server, Tool, Workflow, workflow::to};
+    /// use std::time::Duration;
+    ///
+    /// let flow = Workflow::builder("mail")
+    ///     .state("new", |s| {
+    ///         s.initial().tool("fetch", |t| {
+    ///             t.success(to("sort").set("text", "result.content[0].text"))
+    ///         })
+    ///     })
+    ///     .state("sort", |s| {
+    ///         s.sampling(10, |m| {
+    ///             m.system("You sort mail.")
+    ///                 .user("Is this urgent? Answer yes or no.\n{{ctx.text}}")
+    ///                 .success(to("urgent").when("result.content.text == 'yes'"))
+    ///                 .success("later")
+    ///                 .error("unsorted")
+    ///         })
+    ///     })
+    ///     .state("urgent", |s| s.terminal())
+    ///     .state("later", |s| s.terminal())
+    ///     .state("unsorted", |s| s.terminal())
+    ///     .build()?;
+    /// let server = Server::builder("mail", "1.0.0")
+    ///     .tool(Tool::new("fetch", |_: NoArguments, _: Context| async { "The house burns." }))
+    ///     .workflow(flow)
+    ///     .ask_timeout(Duration::from_secs(60))
+    ///     .build()?;
+    /// # let _ = server;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub const fn ask_timeout(mut self, timeout: Duration) -> Self {
         self.ask_timeout = timeout;
         self
@@ -425,8 +458,6 @@ impl Builder {
         effect::check(&self.effects, self.workflow.as_ref(), &mut errors);
         if let Some(workflow) = &self.workflow {
             handle::warn_of_what_has_no_place(workflow);
-            let not_served = not_served(workflow).into_iter();
-            errors.extend(not_served.map(|what| BuildError::NotServed { what }));
         }
         let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
             .map_err(|error| errors.push(BuildError::Secret(error)));
@@ -495,18 +526,6 @@ fn sealer(secret: Option<&[u8]>, older: &[Vec<u8>]) -> Result<Sealer, String> {
 fn listed(names: &[String]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     names.join(", ")
-}
-
-/// What a workflow says and this version does not obey.
-fn not_served(workflow: &Workflow) -> Vec<&'static str> {
-    let mut states = workflow.states().map(|state| workflow.state(state));
-    [(
-        states.any(|state| state.sampling().is_some()),
-        "a question to the client's model (`sampling`)",
-    )]
-    .into_iter()
-    .filter_map(|(said, what)| said.then_some(what))
-    .collect()
 }
 
 impl fmt::Debug for Builder {

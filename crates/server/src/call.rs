@@ -8,12 +8,13 @@
 //! a future only when it has to wait.
 
 mod consent;
+mod dialogue;
+mod sampling;
 mod turn;
 mod waiting;
 mod warning;
 
 use crate::{
-    ask::AskError,
     caller::{Caller, Way},
     clock,
     context::{Context, Place, Shared},
@@ -24,25 +25,20 @@ use crate::{
     instance::{Held, Instance, Made, Turn},
     methods::Examine,
     route::Route,
+    sampling::Said,
     server::Inner,
     signal::Signals,
-    voice::{Asking, Progress, Word},
-    wire::{self, Transition},
+    wire::Transition,
 };
 use consent::Approving;
+use dialogue::Dialogue;
 use interlock_proto::{
-    AskId, Code, Refusal, Time,
+    Code, Refusal, Time,
     invocation::{self, Effect, Finish, Input, Invocation, State},
     machine::{Machine, Orders},
 };
 use interlock_workflow::{Kind, Position};
-use std::{
-    borrow::Cow,
-    collections::{BTreeMap, VecDeque},
-    panic::AssertUnwindSafe,
-    sync::Arc,
-    time::Duration,
-};
+use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use turn::Halt;
 use waiting::{Came, Finished, Handler, Judged, Waiting};
@@ -126,20 +122,9 @@ pub(crate) struct Running {
     approving: Option<Box<Approving>>,
     reply: Option<Result<Reply, Failure>>,
     no: Option<No>,
+    /// What was to be said before its client was told to come back with an answer.
+    kept: Option<Said>,
     said: Option<Answer>,
-}
-
-/// What a handler says before its result.
-#[derive(Default)]
-struct Dialogue {
-    words: VecDeque<Word>,
-    /// The last progress that was told, and one that is to be told.
-    reached: Option<f64>,
-    progress: Option<Progress>,
-    /// What the client is being asked, by the handler's numbers.
-    asks: BTreeMap<u64, AskId>,
-    /// What the client has to come back with.
-    questions: Vec<Asking>,
 }
 
 impl Running {
@@ -172,6 +157,7 @@ impl Running {
             approving: None,
             reply: None,
             no: None,
+            kept: None,
             said: None,
         }
     }
@@ -205,7 +191,8 @@ impl Running {
 
     /// What is said in the end. Nothing is said if the client took the call back.
     pub(crate) fn said(mut self) -> Option<Answer> {
-        self.said.take()
+        let is_wanted = !self.signals.has_heard_cancel();
+        self.said.take().filter(|_| is_wanted)
     }
 
     /// Whether the call waits for others, so that it matters when it gets in line.
@@ -299,15 +286,6 @@ impl Running {
         None
     }
 
-    fn dialogue(&mut self) -> &mut Dialogue {
-        self.dialogue.get_or_insert_default()
-    }
-
-    /// Whether there is anything left of what the handler said, as far as `part` of it goes.
-    fn is_left(&self, part: impl FnOnce(&Dialogue) -> bool) -> bool {
-        self.dialogue.as_deref().is_some_and(part)
-    }
-
     fn inner(&self) -> &Inner {
         &self.shared.inner
     }
@@ -388,69 +366,6 @@ impl Running {
                 .then_some(Input::Tick)
         };
         self.signals.ready().or_else(tick)
-    }
-
-    /// What the handler said, and what that means to the machine.
-    fn hear(&mut self, word: Word) -> Option<Input> {
-        match word {
-            Word::Progress(progress) => {
-                let dialogue = self.dialogue();
-                let reached = dialogue.reached;
-                if reached.is_some_and(|reached| progress.progress <= reached) {
-                    return None;
-                }
-                dialogue.progress = Some(progress);
-                Some(Input::Progress)
-            }
-            Word::Log(log) => {
-                self.route.say(|out| wire::log(out, &log));
-                None
-            }
-            Word::Ask(asking) => self.ask(asking),
-            Word::HangUp => {
-                self.route.hang_up();
-                None
-            }
-            Word::Settled(number) => {
-                let dialogue = self.dialogue();
-                dialogue.questions.retain(|asking| asking.number != number);
-                let ask = dialogue.asks.remove(&number)?;
-                let was_last = dialogue.asks.is_empty();
-                if let Way::Session(peer) = &self.shared.caller.way {
-                    peer.withdraw(ask, &self.route);
-                }
-                was_last.then_some(Input::Resume)
-            }
-        }
-    }
-
-    fn ask(&mut self, asking: Asking) -> Option<Input> {
-        match &self.shared.caller.way {
-            Way::Alone { .. } => {
-                self.dialogue().questions.push(asking);
-                None
-            }
-            Way::Session(peer) => {
-                let Asking {
-                    number,
-                    question,
-                    answer,
-                    ..
-                } = asking;
-                match peer.ask(&question, answer, &self.route) {
-                    Ok(ask) => {
-                        let asks = &mut self.dialogue().asks;
-                        let first = asks.is_empty();
-                        asks.insert(number, ask);
-                        first.then_some(Input::Wait)
-                    }
-                    Err((refusal, answer)) => {
-                        let _ = answer.send(Err(AskError::NotNow(refusal)));
-                        None
-                    }
-                }
-            }
-        }
     }
 
     /// What came, as the machine hears it; nothing if it only led to something else to wait for.
@@ -565,17 +480,6 @@ impl Running {
         }
     }
 
-    fn forward(&mut self) {
-        let Some(dialogue) = &mut self.dialogue else {
-            return;
-        };
-        let progress = dialogue.progress.take();
-        if let Some((progress, token)) = progress.zip(self.shared.caller.progress.as_ref()) {
-            dialogue.reached = Some(progress.progress);
-            self.route.say(|out| wire::progress(out, token, &progress));
-        }
-    }
-
     fn start(&mut self) -> Waiting {
         let Some(handler) = self.handler.take() else {
             return Waiting::Nothing;
@@ -598,6 +502,13 @@ impl Running {
     }
 
     fn respond(&mut self) {
+        if self.said.is_some() {
+            // Its client has to come back first.
+            return;
+        }
+        if let Some(said) = self.kept.take() {
+            return self.respond_as_kept(said);
+        }
         let answer = match self.reply.take() {
             Some(Ok(reply)) => {
                 let reply = self.warned(reply);
@@ -642,8 +553,17 @@ impl Running {
     }
 
     fn refuse(&mut self, no: No) {
+        if self.said.is_some() {
+            return;
+        }
         let no = self.warned_no(no);
-        let answer = convert::refused(self.kind, no, self.stamp());
+        let is_about_state =
+            no.refusal.code() == Code::InvalidParams && self.unfinished().is_some();
+        let answer = if is_about_state {
+            no.into()
+        } else {
+            convert::refused(self.kind, no, self.stamp())
+        };
         self.said = Some(answer);
     }
 

@@ -91,6 +91,14 @@ impl Caller {
         }
     }
 
+    /// Whether the caller comes back to a call that has been served, with an answer.
+    pub(crate) fn is_back(&self) -> bool {
+        match &self.way {
+            Way::Session(_) => false,
+            Way::Alone { round, .. } => round.unfinished().is_some(),
+        }
+    }
+
     /// Whether the caller's log takes a message of this level.
     pub(crate) fn wants(&self, level: Level) -> bool {
         match &self.way {

@@ -160,13 +160,14 @@ pub struct Done {
     pub to: String,
     /// It ended the workflow.
     pub ended: bool,
-    /// What was called; nothing if it was time that took the step.
+    /// What was called; nothing if it was time that took the step, or an answer of the client's
+    /// model.
     pub call: Option<Artifact>,
-    /// How the call ended.
+    /// How the call ended, or whether the client's model has answered.
     pub outcome: Option<Outcome>,
     /// What it was called with.
     pub args: Value,
-    /// What the call came to: for effects that [want to know](Effect::with_result), and if anybody
+    /// What the call came to, or what the client's model answered: for effects that [want to know](Effect::with_result), and if anybody
     /// knows.
     pub result: Option<Value>,
     /// What the instance remembered with this step, before an end made it forget.
@@ -277,6 +278,14 @@ impl Effects {
 
     pub(crate) fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// How long these may take.
+    pub(crate) fn time_for(&self, names: &[String]) -> Duration {
+        let effects = names.iter().filter_map(|name| self.get(name));
+        effects.fold(Duration::ZERO, |sum, effect| {
+            sum.saturating_add(effect.deadline)
+        })
     }
 
     /// Whether one of these wants to see what a call came to.

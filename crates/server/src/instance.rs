@@ -11,12 +11,14 @@
 //! | `stored.rs` | the record as it is stored |
 //! | `effects.rs` | what a step sets off |
 //! | `approving.rs` | what operators are asked about calls |
+//! | `asking.rs` | what a state asks the client's model |
 //! | `operating.rs` | what operators see and decide |
 //! | `alarms.rs` | the one task that looks after what is due |
 //! | `leased.rs` | instances that belong to no session |
 
 mod alarms;
 mod approving;
+mod asking;
 mod effects;
 mod keeping;
 mod leased;
@@ -25,6 +27,7 @@ mod stored;
 mod turn;
 
 pub(crate) use alarms::{Alarms, Swept};
+pub(crate) use asking::Asker;
 pub(crate) use keeping::{Books, KeepError};
 pub(crate) use leased::Lease;
 pub(crate) use operating::{Decision, Disobeyed, Found, Order, key_of, look_up};

@@ -147,6 +147,24 @@ pub enum What {
         #[serde(flatten)]
         trace: Trace,
     },
+    /// The client's model was asked what the state asks, and answered or did not.
+    Sampled {
+        /// Success or error.
+        outcome: Outcome,
+        /// Why there is no answer, if there is none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        why: Option<String>,
+        /// What that did.
+        #[serde(flatten)]
+        trace: Trace,
+    },
+    /// The client's model was not asked what the state asks, and nothing changed.
+    Unasked {
+        /// The state.
+        state: String,
+        /// Why not.
+        why: String,
+    },
     /// An operator has found out how a call ended.
     Settled {
         /// How.
@@ -239,6 +257,7 @@ pub fn replay<'a>(
             | What::Held { trace, .. }
             | What::Timer { trace }
             | What::Diverted { trace, .. }
+            | What::Sampled { trace, .. }
             | What::Settled { trace, .. }
             | What::Moved { trace }
             | What::Aborted { trace } => {
@@ -247,6 +266,7 @@ pub fn replay<'a>(
             }
             What::Refused { .. }
             | What::Unwritten { .. }
+            | What::Unasked { .. }
             | What::Asked { .. }
             | What::Approved { .. }
             | What::Denied { .. }
@@ -367,7 +387,16 @@ mod tests {
             },
             What::Diverted {
                 effect: "mail".to_owned(),
+                trace: trace.clone(),
+            },
+            What::Sampled {
+                outcome: Outcome::Error,
+                why: Some("no".to_owned()),
                 trace,
+            },
+            What::Unasked {
+                state: "a".to_owned(),
+                why: "no".to_owned(),
             },
             What::Reset,
             What::Ended,

@@ -74,6 +74,7 @@ mod principal;
 mod rates;
 mod round;
 mod route;
+mod sampling;
 mod schema;
 mod seal;
 mod server;

@@ -12,6 +12,7 @@ use crate::{
     model::JsonObject,
     principal::Principal,
     round::{Retry, Round, Same},
+    sampling,
     server::Inner,
     uri,
 };
@@ -346,6 +347,10 @@ impl Inner {
             sought: None,
         };
         let instance = match self.whose(asked, kind, &start.name, handle) {
+            // It has been served before by an instance that had to be found.
+            Ok(Whose::Nobodys | Whose::Known(_)) if round.unfinished().is_some() => {
+                return Err(sampling::spent());
+            }
             Ok(Whose::Nobodys) => None,
             Ok(Whose::Known(instance)) => Some(instance),
             Ok(Whose::Sought(source)) => {

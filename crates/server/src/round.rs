@@ -3,8 +3,10 @@
 
 use crate::{
     approval::{Consent, Sealed},
+    ask::Question,
     model::JsonObject,
     principal::Principal,
+    sampling::Unfinished,
     seal::{Bound, Broken, MOST_PAYLOAD, Sealer},
     voice::Asking,
 };
@@ -23,6 +25,8 @@ pub(crate) struct Round {
     approval: Option<Box<Sealed>>,
     /// Which request it is, for the seal; nothing if its client can answer nothing.
     request: Option<Box<Same>>,
+    /// What is left of the request, if it has been served before and only waits for an answer.
+    unfinished: Option<Box<Unfinished>>,
 }
 
 /// What makes a retry the same request.
@@ -57,6 +61,8 @@ pub(crate) struct Retry {
 struct Memory {
     answers: JsonObject,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    unfinished: Option<Box<Unfinished>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     approval: Option<Box<Sealed>>,
 }
 
@@ -75,6 +81,7 @@ impl Round {
         let Memory {
             mut answers,
             approval,
+            unfinished,
         } = match retry.request_state {
             None => Memory::default(),
             Some(state) => {
@@ -87,7 +94,33 @@ impl Round {
             answers,
             approval,
             request: Some(Box::new(same)),
+            unfinished,
         })
+    }
+
+    /// What is left of the request, if it has been served before and only waits for an answer.
+    pub(crate) fn unfinished(&self) -> Option<&Unfinished> {
+        self.unfinished.as_deref()
+    }
+
+    /// The result that asks the client to come back to a request that has been served: it must not
+    /// be served again, whatever is asked.
+    pub(crate) fn ask_at_the_end(
+        &self,
+        sealer: &Sealer,
+        (key, question): (String, &Question),
+        unfinished: Unfinished,
+        expires: Time,
+    ) -> Result<Value, Refusal> {
+        let Some(same) = &self.request else {
+            return Err(Refusal::new(Code::InternalError));
+        };
+        let requests = Map::from_iter([(key, requested(question))]);
+        let memory = Memory {
+            unfinished: Some(Box::new(unfinished)),
+            ..Memory::default()
+        };
+        sealed(sealer, same, (requests, &memory), expires)
     }
 
     /// The answer to that question, if the client has brought it.
@@ -119,11 +152,7 @@ impl Round {
         }
         let mut requests = Map::new();
         for asking in questions {
-            let question = &asking.question;
-            let mut request = json!({ "method": question.method });
-            if let Some(params) = &question.params {
-                request["params"] = params.clone();
-            }
+            let request = requested(&asking.question);
             if requests.insert(asking.key.clone(), request).is_some() {
                 return Err(Refusal::new(Code::InternalError).because(format!(
                     "the handler asks two questions with the key `{}`",
@@ -138,19 +167,38 @@ impl Round {
                 .map(|(key, value)| (key.clone(), value.clone()))
                 .collect(),
             approval: approval.map(Box::new),
+            unfinished: None,
         };
-        let memory = serde_json::to_vec(&memory).expect("it is JSON already");
-        if memory.len() > MOST_PAYLOAD {
-            return Err(Refusal::new(Code::MessageTooLarge)
-                .because("the answers so far are too large to be carried"));
-        }
-        let state = sealer.seal(&memory, &same.bound(), expires);
-        Ok(json!({
-            "resultType": "input_required",
-            "inputRequests": requests,
-            "requestState": state,
-        }))
+        sealed(sealer, same, (requests, &memory), expires)
     }
+}
+
+/// A question as a result asks it.
+fn requested(question: &Question) -> Value {
+    let mut request = json!({ "method": question.method });
+    if let Some(params) = &question.params {
+        request["params"] = params.clone();
+    }
+    request
+}
+
+fn sealed(
+    sealer: &Sealer,
+    same: &Same,
+    (requests, memory): (Map<String, Value>, &Memory),
+    expires: Time,
+) -> Result<Value, Refusal> {
+    let memory = serde_json::to_vec(memory).expect("it is JSON already");
+    if memory.len() > MOST_PAYLOAD {
+        return Err(Refusal::new(Code::MessageTooLarge)
+            .because("what the client would have to carry is too large"));
+    }
+    let state = sealer.seal(&memory, &same.bound(), expires);
+    Ok(json!({
+        "resultType": "input_required",
+        "inputRequests": requests,
+        "requestState": state,
+    }))
 }
 
 fn broken(broken: Broken) -> Refusal {

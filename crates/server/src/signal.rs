@@ -83,6 +83,11 @@ impl Signals {
         self.heard.has(Signal::Cancel)
     }
 
+    /// Whether the call knows that the server waits no longer.
+    pub(crate) const fn has_heard_shut_down(&self) -> bool {
+        self.heard.has(Signal::ShutDown)
+    }
+
     /// What has been said and not been heard.
     pub(crate) fn ready(&mut self) -> Option<Input> {
         let told = Said(self.told.as_ref()?.things.load(Ordering::Acquire));

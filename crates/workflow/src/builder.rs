@@ -234,6 +234,10 @@ impl StateBuilder {
 
     /// Asks the client's model when a call brings an instance here; its answer can lead on.
     ///
+    /// The answer, as the protocol's `CreateMessageResult`, is `result` in guards and values of the
+    /// edges of `success`. If there is none, those of `error` are taken. What time or an operator
+    /// brings here asks nothing: then this is a state like others, with its bindings.
+    ///
     /// ```
     /// use interlock_workflow::{Workflow, to};
     ///

@@ -84,6 +84,11 @@ pub struct Sampling {
 }
 
 impl Sampling {
+    /// How often the client's model is asked within one call at most. Each answer may cost a
+    /// person's consent and minutes of waiting, and states that ask each other in a circle would
+    /// never come to an end.
+    pub const MOST_IN_ONE_CALL: usize = 8;
+
     /// The conversation so far.
     pub fn messages(&self) -> &[Message] {
         &self.messages

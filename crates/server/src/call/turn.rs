@@ -14,7 +14,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use interlock_proto::{Code, Refusal, invocation::Outcome};
-use interlock_workflow::{Pass, Refused, Workflow};
+use interlock_workflow::{Busy, Pass, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
 
 /// Why a call that has its turn does not begin.
@@ -57,6 +57,10 @@ impl Running {
         let sought = self.sought.take();
         let instance = found?;
         let instance = self.instance.insert(instance);
+        if self.shared.caller.is_back() {
+            let instance = Arc::clone(instance);
+            return self.take_up(&instance);
+        }
         if let Some(Sought { prepare, .. }) = sought {
             let (inner, principal) = (&self.shared.inner, &self.shared.caller.principal);
             let call = (self.kind, &*self.name);
@@ -83,6 +87,11 @@ impl Running {
         if self.purpose == Purpose::Complete {
             return Judged::Now(Ok(self.execution(None)));
         }
+        if self.unfinished().is_some() {
+            // Whoever comes back has been let in before, and has only its turn to wait for.
+            let turn = Arc::clone(instance).turn(Busy::Wait);
+            return Judged::InTurn(Waiting::Turn(turn.boxed()));
+        }
         let call = Made::call(self.made.as_deref(), self.kind, &self.name);
         let bound = workflow.admit(instance.position(), self.kind, &self.name);
         let judged = match &bound {
@@ -108,6 +117,9 @@ impl Running {
         let Some(workflow) = &inner.workflow else {
             return Ok(self.execution(None));
         };
+        if self.unfinished().is_some() {
+            return Ok(self.resume(held, workflow).await?);
+        }
         // Whoever wrote in between got on, so this ends unless the store is broken.
         for _ in 0..ATTEMPTS {
             let run = held.catch_up(inner.books(workflow)).await;
@@ -214,25 +226,20 @@ impl Running {
         let Some((mut turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
             return;
         };
+        if turn.is_open() {
+            return self.go_on(workflow, turn, convert::outcome(outcome)).await;
+        }
         self.be_warned(outcome);
+        let outcome = convert::outcome(outcome);
         let books = inner.books(workflow);
         let reply = self.reply.as_ref().filter(|_| turn.reads_result());
         let result = reply.and_then(|reply| convert::result(self.kind, reply));
-        let outcome = convert::outcome(outcome);
-        match turn.commit(books, outcome, result.as_ref()).await {
-            Ok(Some(mut moved)) => {
-                let set_off = moved.set_off.take();
-                self.moved(workflow, &moved);
-                let Some(mut set_off) = set_off else {
-                    return;
-                };
-                let effects = inner.effects.as_ref();
-                let wants = effects.is_some_and(|effects| effects.want_result(&set_off.names));
-                let reply = self.reply.as_ref().filter(|_| wants);
-                set_off.done.result = reply.and_then(|reply| convert::result(self.kind, reply));
-                if let Some(moved) = turn.perform(inner.books(workflow), *set_off).await {
-                    self.moved(workflow, &moved);
-                }
+        let committed = turn.commit(books, outcome, result.as_ref(), Some(self.asker()));
+        match committed.await {
+            Ok(Some(moved)) => {
+                let result = |call: &Self| convert::result(call.kind, call.reply.as_ref()?);
+                self.follow(workflow, &mut turn, moved, result).await;
+                self.ask_model(workflow, turn, 0).await;
             }
             Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
             Err(error) => {
@@ -247,7 +254,7 @@ impl Running {
     }
 
     /// The instance has moved: what that means to the caller, and what everybody hears of it.
-    fn moved(&mut self, workflow: &Workflow, moved: &Moved) {
+    pub(super) fn moved(&mut self, workflow: &Workflow, moved: &Moved) {
         let after = moved.after();
         self.after = Some(after);
         let told = moved.instructions(workflow, &self.shared.caller.principal);

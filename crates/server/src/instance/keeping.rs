@@ -315,7 +315,8 @@ impl Seen {
         self.entries = self.entries.max(found.entries);
         self.began = None;
         self.unclear = found.unclear;
-        let is_ours = |running: &Running| running.server == server;
+        // One whose client has to come back is run by nobody until it does.
+        let is_ours = |running: &Running| running.server == server && running.ticket().is_none();
         (self.lost, self.elsewhere) = match found.running {
             Some(running) if is_ours(&running) => (Some(running), None),
             running => (None, running),

@@ -74,6 +74,20 @@ pub(crate) struct Running {
     pub(super) server: u64,
     #[serde(default, skip_serializing_if = "Option::is_none", with = "shared")]
     pub(super) made: Option<Arc<Made>>,
+    /// It has ended, and led to a state that asks the client's model, who has not answered yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) question: Option<Question>,
+}
+
+/// A question of a state that is open.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Question {
+    /// Who is asked; null if nobody knows.
+    pub(super) principal: Value,
+    /// What a client comes back with that cannot be asked over its connection. It is made for this
+    /// question alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ticket: Option<String>,
 }
 
 /// A call that may have taken effect, where the workflow does not say what that means.
@@ -135,6 +149,11 @@ mod shared {
 impl Running {
     pub(super) fn made(&self) -> &Made {
         self.made.as_deref().unwrap_or(&NOTHING)
+    }
+
+    /// What a client comes back with to go on, if that is what is waited for.
+    pub(super) fn ticket(&self) -> Option<&str> {
+        self.question.as_ref()?.ticket.as_deref()
     }
 }
 

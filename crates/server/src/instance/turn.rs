@@ -6,6 +6,7 @@
 use super::{
     Books, Instance, KeepError,
     approving::Asking,
+    asking::Asker,
     keeping::Writing,
     stored::{Made, Running, Unclear},
 };
@@ -56,6 +57,8 @@ pub(crate) struct Moved {
     memory: Option<Map<String, Value>>,
     /// What it sets off, which whoever has the turn runs.
     pub(crate) set_off: Option<Box<SetOff>>,
+    /// The question that it leads to, as it is written down.
+    pub(super) asks: Option<Running>,
 }
 
 impl Moved {
@@ -163,25 +166,39 @@ impl Held {
         run: &Arc<Run>,
         lost: &Running,
     ) -> Result<Option<Moved>, KeepError> {
+        if lost.question.is_some() {
+            return self.unanswered(books, run, lost).await;
+        }
         match books.workflow.admit(run.position(), lost.kind, &lost.name) {
             Ok(Pass::Bound(binding)) => {
                 let end = (binding, Outcome::Unknown, None);
-                self.end(books, run, lost, end).await.map(Some)
+                self.end(books, run, lost, end, None).await.map(Some)
             }
             // It could not have moved anything.
             Ok(Pass::Always) | Err(_) => {
-                let writing = Writing {
-                    known: Arc::clone(run),
-                    run: Arc::clone(run),
-                    calls: lost.call,
-                    running: None,
-                    what: None,
-                    asking: Asking::Stays,
-                };
-                self.instance.write(books, writing).await?;
+                self.clear(books, run, lost, None).await?;
                 Ok(None)
             }
         }
+    }
+
+    /// Writes down that a call does not run any more, and what the journal has to say about it.
+    pub(super) async fn clear(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        running: &Running,
+        what: Option<Entry>,
+    ) -> Result<(), KeepError> {
+        let writing = Writing {
+            known: Arc::clone(run),
+            run: Arc::clone(run),
+            calls: running.call,
+            running: None,
+            what,
+            asking: Asking::Stays,
+        };
+        self.instance.write(books, writing).await
     }
 
     /// Writes down an instance of which nothing is written yet.
@@ -227,6 +244,7 @@ impl Held {
             until: until.0,
             server: self.instance.alarms.server(),
             made: made.cloned(),
+            question: None,
         };
         let writing = Writing {
             known: Arc::clone(&run),
@@ -244,6 +262,7 @@ impl Held {
                     reads_result: binding.reads_result(),
                     running: Some(running),
                     version,
+                    is_open: false,
                 }))
             }
             Err(error) if error.is_conflict() => {
@@ -262,6 +281,19 @@ impl Held {
         step: &Step<'_>,
         entry: impl FnOnce(Trace) -> Entry + Send,
     ) -> Result<Moved, KeepError> {
+        self.take_asking(books, run, step, entry, None).await
+    }
+
+    /// As [`take`](Self::take), by a call whose client can be asked what the state asks that it
+    /// comes to. That somebody is being asked is part of the same commit.
+    pub(super) async fn take_asking(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        step: &Step<'_>,
+        entry: impl FnOnce(Trace) -> Entry + Send,
+        asker: Option<(Asker<'_>, &Running)>,
+    ) -> Result<Moved, KeepError> {
         let finished;
         let step = if self.instance.is_leased() && step.terminal {
             // A handle never means another run.
@@ -274,7 +306,9 @@ impl Held {
         after.apply(books.workflow, step, books.now.0);
         let entry = entry(step.trace(books.workflow));
         let call = entry.call;
-        let mut moved = self.put(books, run, after, entry).await?;
+        let asks = asker.filter(|_| step.asks);
+        let asks = asks.map(|(asker, of)| asker.question(books, of, step.effects));
+        let mut moved = self.put_asking(books, run, after, entry, asks).await?;
         let leaves = step.enters || step.terminal;
         let anew = step.enters && step.after.state != step.to;
         let is_told = anew && books.workflow.state(step.to).instructions().is_some();
@@ -298,6 +332,17 @@ impl Held {
         after: Run,
         entry: Entry,
     ) -> Result<Moved, KeepError> {
+        self.put_asking(books, run, after, entry, None).await
+    }
+
+    async fn put_asking(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        after: Run,
+        entry: Entry,
+        asks: Option<Running>,
+    ) -> Result<Moved, KeepError> {
         let after = Arc::new(after);
         let calls = entry.call;
         let calls = calls.unwrap_or_else(|| lock(&self.instance.seen).calls);
@@ -305,7 +350,7 @@ impl Held {
             known: Arc::clone(run),
             run: Arc::clone(&after),
             calls,
-            running: None,
+            running: asks.clone(),
             what: Some(entry),
             asking: Asking::Void,
         };
@@ -316,6 +361,7 @@ impl Held {
             entered: [None; 2],
             memory: None,
             set_off: None,
+            asks,
         })
     }
 
@@ -341,6 +387,7 @@ impl Held {
         run: &Arc<Run>,
         running: &Running,
         (binding, outcome, result): (&Binding, Outcome, Option<&Value>),
+        asker: Option<Asker<'_>>,
     ) -> Result<Moved, KeepError> {
         let Made { args, principal } = running.made();
         let end = End {
@@ -368,7 +415,9 @@ impl Held {
             };
             Entry::new(books.now.0, Some(running.call), what)
         };
-        let mut moved = self.take(books, run, &step, entry).await?;
+        let asker = asker.map(|asker| (asker, running));
+        let taken = self.take_asking(books, run, &step, entry, asker);
+        let mut moved = taken.await?;
         if let Some(set_off) = &mut moved.set_off {
             let artifact = Artifact::new(running.kind, &*running.name);
             set_off.done.of_call(artifact, outcome, args, principal);
@@ -404,18 +453,26 @@ impl Drop for Held {
 /// Somebody's turn. Whoever holds it may move the instance, once.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    held: Held,
-    reads_result: bool,
-    /// Taken by the commit.
-    running: Option<Running>,
+    pub(super) held: Held,
+    pub(super) reads_result: bool,
+    /// Taken by the commit, unless that leads to a question.
+    pub(super) running: Option<Running>,
+    /// The client has been told to come back with the answer to the question.
+    pub(super) is_open: bool,
     /// Which version of the record says that it runs.
-    version: Option<Version>,
+    pub(super) version: Option<Version>,
 }
 
 impl Turn {
     /// How often the instance has changed, this call included.
     pub(crate) fn edition(&self) -> u64 {
         self.held.instance.edition()
+    }
+
+    /// The call is written down to its end, but for what is asked then.
+    pub(super) fn goes_on_with(&mut self, asks: Option<Running>) {
+        self.running = asks;
+        self.version = lock(&self.held.instance.seen).version;
     }
 
     /// Whether the step depends on what the call came to.
@@ -430,6 +487,7 @@ impl Turn {
         books: Books<'_>,
         outcome: Outcome,
         result: Option<&Value>,
+        asker: Option<Asker<'_>>,
     ) -> Result<Option<Moved>, KeepError> {
         // It stays where it is until the store has answered: if nobody waits for that, nobody knows
         // what became of the call.
@@ -440,40 +498,42 @@ impl Turn {
         let binding = books
             .workflow
             .admit(run.position(), running.kind, &running.name);
-        let committed = match binding {
+        let mut committed = match binding {
             Ok(Pass::Bound(binding)) => {
                 let end = (binding, outcome, result);
-                self.held.end(&books, &run, running, end).await.map(Some)
+                let ended = self.held.end(&books, &run, running, end, asker);
+                ended.await.map(Some)
             }
             Ok(Pass::Always) | Err(_) => Ok(None),
         };
-        if committed.is_ok() {
-            self.running = None;
+        // If it failed, what became of the call is not known.
+        if let Ok(moved) = &mut committed {
+            self.goes_on_with(moved.as_mut().and_then(|moved| moved.asks.take()));
         }
         committed
     }
 
-    /// Runs what the step has set off. The step that a failure leads to, if one does.
-    pub(crate) async fn perform(&self, books: Books<'_>, set_off: SetOff) -> Option<Moved> {
-        self.held.perform(books, set_off).await
+    /// Runs what the step has set off. The step that a failure leads to, if one does: then nobody
+    /// is asked what the state asks that was left by it.
+    pub(crate) async fn perform(&mut self, books: Books<'_>, set_off: SetOff) -> Option<Moved> {
+        let moved = self.held.perform(books, set_off).await;
+        if moved.is_some() {
+            self.running = None;
+        }
+        moved
     }
 
     /// Gives the turn back: the call never began.
     pub(crate) async fn release(mut self, books: Books<'_>) -> Result<(), KeepError> {
+        if self.is_open {
+            // Its client may come back another time.
+            return Ok(());
+        }
         let Some(running) = self.running.take() else {
             return Ok(());
         };
-        let instance = &self.held.instance;
-        let run = instance.run();
-        let writing = Writing {
-            known: Arc::clone(&run),
-            run,
-            calls: running.call,
-            running: None,
-            what: None,
-            asking: Asking::Stays,
-        };
-        instance.write(&books, writing).await
+        let run = self.held.instance.run();
+        self.held.clear(&books, &run, &running, None).await
     }
 }
 
@@ -481,11 +541,17 @@ impl Drop for Turn {
     /// A turn that ends without a commit was torn down, or its commit failed, and what the call did
     /// is not known; unless somebody has written since, who knew.
     fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            let mut seen = lock(&self.held.instance.seen);
-            if seen.version == self.version {
-                seen.lost = Some(running);
-            }
+        let Some(running) = self.running.take() else {
+            return;
+        };
+        let mut seen = lock(&self.held.instance.seen);
+        if seen.version != self.version {
+            return;
+        }
+        if self.is_open {
+            seen.elsewhere = Some(running);
+        } else {
+            seen.lost = Some(running);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use interlock::{
     Context, Failure, Server, Tool, Workflow,
-    journal::{Entry, replay},
+    journal::{Entry, What, replay},
     model::JsonObject,
     store::{Key, Kind, MemoryStore, Seq, Store, Time},
     workflow::{self, Finish, Outcome, Record, Scope, Settings, Target, end, to},
@@ -27,6 +27,8 @@ struct PlanState {
     max_visits: Option<u32>,
     bindings: Vec<PlanBinding>,
     timers: Vec<PlanEdge>,
+    /// What an answer of the client's model leads to, and what none does.
+    sampling: Option<(PlanEdge, Option<PlanEdge>)>,
 }
 
 #[derive(Clone, Debug)]
@@ -80,8 +82,11 @@ fn states(count: usize) -> impl Strategy<Value = PlanState> {
     let max_visits = prop::option::weighted(0.2, 1..4_u32);
     let bindings = prop::collection::vec(bindings(count), 1..4);
     let timers = prop::collection::vec(edges(count), 0..3);
-    (prop::bool::weighted(0.1), max_visits, bindings, timers).prop_map(
-        |(terminal, max_visits, mut bindings, timers)| {
+    let sampling = (edges(count), prop::option::of(edges(count)));
+    let sampling = prop::option::weighted(0.3, sampling);
+    let terminal = prop::bool::weighted(0.1);
+    (terminal, max_visits, bindings, timers, sampling).prop_map(
+        |(terminal, max_visits, mut bindings, timers, sampling)| {
             bindings.sort_by_key(|binding| binding.tool);
             bindings.dedup_by_key(|binding| binding.tool);
             PlanState {
@@ -89,6 +94,7 @@ fn states(count: usize) -> impl Strategy<Value = PlanState> {
                 max_visits,
                 bindings,
                 timers,
+                sampling,
             }
         },
     )
@@ -179,6 +185,16 @@ impl PlanState {
             let after = Duration::from_secs(40 * (at as u64 + 1));
             s = s.after(after, edge.target(None, true));
         }
+        if let Some((success, error)) = &self.sampling {
+            s = s.sampling(1, |m| {
+                let heard = success.target(None, true).set("k0", "result.model");
+                let m = m.user("{{visits}}?").success(heard);
+                match error {
+                    Some(error) => m.error(error.target(None, true)),
+                    None => m,
+                }
+            });
+        }
         s
     }
 }
@@ -234,6 +250,33 @@ fn puppet(name: &'static str) -> Tool {
     })
 }
 
+/// Reads so many answers, and answers what the client's model is asked meanwhile: with something,
+/// with an error, with nonsense.
+async fn answers(client: &mut Client, mut open: usize) {
+    while open > 0 {
+        let message = client.receive().await.unwrap();
+        if message["method"] == "sampling/createMessage" {
+            let id = message["id"].as_u64().unwrap();
+            let mut answer = json!({"jsonrpc": "2.0", "id": id});
+            match id % 4 {
+                0 => answer["error"] = json!({"code": -1, "message": "no"}),
+                1 => answer["result"] = json!({"action": "decline"}),
+                _ => answer["result"] = crate::flow_sampling::sample("yes"),
+            }
+            client.send(answer).await;
+        } else if message.get("method").is_none() {
+            open -= 1;
+        }
+    }
+}
+
+/// How much a journal has to tell.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    entries: usize,
+    sampled: usize,
+}
+
 struct Stage {
     flow: Workflow,
     clock: Arc<ManualClock>,
@@ -247,7 +290,9 @@ impl Stage {
         match act {
             Act::Call { tool, g, fail } => {
                 let arguments = json!({"g": g, "fail": fail});
-                self.one.call(TOOLS[*tool], arguments).await;
+                let params = json!({"name": TOOLS[*tool], "arguments": arguments});
+                self.one.begin("tools/call", params).await;
+                answers(&mut self.one, 1).await;
             }
             Act::Burst(calls) => {
                 let mut open = [0, 0];
@@ -261,8 +306,10 @@ impl Stage {
                     client.begin("tools/call", params).await;
                     open[at % 2] += 1;
                 }
-                crate::common::answers(&mut self.one, open[0]).await;
-                crate::common::answers(&mut self.two, open[1]).await;
+                tokio::join!(
+                    answers(&mut self.one, open[0]),
+                    answers(&mut self.two, open[1])
+                );
             }
             Act::Wait(seconds) => self.clock.advance(Duration::from_secs(*seconds)),
             Act::Hang {
@@ -273,8 +320,6 @@ impl Stage {
                 let arguments = json!({"g": 0, "hang": true, "stops": stops});
                 let params = json!({"name": TOOLS[*tool], "arguments": arguments});
                 let id = self.one.begin("tools/call", params).await;
-                let (mut before, _) = crate::common::answers(&mut self.two, 0).await;
-                before.clear();
                 // If it was refused, that comes before the answer to the ping.
                 let ping = self.one.begin("ping", json!({})).await;
                 let mut is_open = true;
@@ -298,7 +343,7 @@ impl Stage {
                     self.pause().await;
                 } else {
                     self.clock.advance(Duration::from_secs(31));
-                    crate::common::answers(&mut self.one, 1).await;
+                    answers(&mut self.one, 1).await;
                 }
             }
         }
@@ -314,12 +359,12 @@ impl Stage {
     }
 
     /// What is stored is what the journal tells, and what clients see.
-    async fn check(&mut self) -> Result<usize, TestCaseError> {
+    async fn check(&mut self) -> Result<Told, TestCaseError> {
         let key = Key::new(Kind::from_static("instance"), "global:w").unwrap();
         let record = self.store.load(&key, Time(0)).await.unwrap();
         let journal = self.store.journal(&key, Seq::START, 100_000).await.unwrap();
         let Some(record) = record else {
-            return Ok(0);
+            return Ok(Told::default());
         };
         let stored: Value = serde_json::from_slice(&record.value.bytes).unwrap();
         let stored: Record = serde_json::from_value(stored["run"].clone()).unwrap();
@@ -335,11 +380,15 @@ impl Stage {
         let position = replayed.position();
         let visible: Vec<_> = self.flow.visible(position, workflow::Kind::Tool).collect();
         prop_assert_eq!(seen, visible);
-        Ok(entries.len())
+        let is_sampled = |entry: &&Entry| matches!(entry.what, What::Sampled { .. });
+        Ok(Told {
+            entries: entries.len(),
+            sampled: entries.iter().filter(is_sampled).count(),
+        })
     }
 }
 
-async fn play(flow: Workflow, acts: &[Act]) -> Result<usize, TestCaseError> {
+async fn play(flow: Workflow, acts: &[Act]) -> Result<Told, TestCaseError> {
     let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
     let used: Vec<_> = flow
         .artifacts(workflow::Kind::Tool)
@@ -356,7 +405,8 @@ async fn play(flow: Workflow, acts: &[Act]) -> Result<usize, TestCaseError> {
     let server = server.build().unwrap();
     let (mut one, _one) = connect(&server);
     let (mut two, _two) = connect(&server);
-    one.initialize().await;
+    // One can be asked, and the other one cannot.
+    crate::flow_sampling::introduce(&mut one).await;
     two.initialize().await;
     let mut stage = Stage {
         flow,
@@ -365,12 +415,12 @@ async fn play(flow: Workflow, acts: &[Act]) -> Result<usize, TestCaseError> {
         one,
         two,
     };
-    let mut entries = 0;
+    let mut told = Told::default();
     for act in acts {
         stage.act(act).await;
-        entries = stage.check().await?;
+        told = stage.check().await?;
     }
-    Ok(entries)
+    Ok(told)
 }
 
 #[test]
@@ -381,17 +431,22 @@ fn a_journal_gives_the_present_state() {
         failure_persistence: None,
         ..ProptestConfig::default()
     });
-    let total = std::cell::Cell::new(0);
+    let total = std::cell::Cell::new(Told::default());
     let played = runner.run(&(plans(), acts()), |(plan, acts)| {
         let Some(flow) = plan.build() else {
             return Err(TestCaseError::reject("not a valid workflow"));
         };
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
-        let entries = runtime.block_on(play(flow, &acts))?;
-        total.set(total.get() + entries);
+        let told = runtime.block_on(play(flow, &acts))?;
+        total.set(Told {
+            entries: total.get().entries + told.entries,
+            sampled: total.get().sampled + told.sampled,
+        });
         Ok(())
     });
     played.unwrap();
-    assert!(total.get() > 500, "{} entries say little", total.get());
+    let Told { entries, sampled } = total.get();
+    assert!(entries > 500, "{entries} entries say little");
+    assert!(sampled > 20, "{sampled} answers say little");
 }

@@ -394,22 +394,3 @@ async fn a_handler_learns_where_it_is_called() {
         .unwrap();
     assert_eq!(result["content"][0]["text"], format!("{instance} open"));
 }
-
-/// A workflow whose guards nobody asks would be worse than none.
-#[test]
-fn what_would_not_be_obeyed_is_not_served() {
-    let base =
-        || Workflow::builder("w").state("a", |s| s.initial().tool("go", |t| t.success(end("b"))));
-    let refused = |builder: Builder| {
-        let server = Server::builder("s", "0").tool(tool("go"));
-        match server.workflow(builder.build().unwrap()).build() {
-            Ok(_) => None,
-            Err(errors) => Some(errors.to_string()),
-        }
-    };
-    assert_eq!(refused(base()), None);
-    let samples = base().state("a", |s| s.sampling(1, |m| m.user("?")));
-    let expected = "the server cannot be built: a question to the client's model (`sampling`) \
-                    cannot be served yet";
-    assert_eq!(refused(samples).as_deref(), Some(expected));
-}

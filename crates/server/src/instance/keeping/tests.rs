@@ -62,7 +62,9 @@ async fn a_journal_is_kept_within_its_limit_whatever_fills_it() {
         }
         instance.write_refusals(&books).await.unwrap();
         let mut turn = begin(&instance, books, NOW).await;
-        turn.commit(books, Outcome::Success, None).await.unwrap();
+        turn.commit(books, Outcome::Success, None, None)
+            .await
+            .unwrap();
     }
     let key = Key::new(super::super::KIND, "i").unwrap();
     let journal = store.journal(&key, Seq::START, 10_000).await.unwrap();
@@ -97,7 +99,9 @@ async fn a_call_that_ended_elsewhere_leaves_the_instance_free() {
     let mut turn = begin(&instance(&flow), all, Time(5_000)).await;
     let other = instance(&flow);
     other.find(all).await.unwrap();
-    turn.commit(all, Outcome::Unknown, None).await.unwrap();
+    turn.commit(all, Outcome::Unknown, None, None)
+        .await
+        .unwrap();
     let held = Arc::clone(&other).turn(Busy::Wait).await.unwrap();
     held.catch_up(all).await.unwrap();
     assert_eq!(state(&other, &flow), "unclear");
@@ -132,7 +136,7 @@ async fn a_step_that_nobody_waits_for_is_unknown() {
     let (all, instance) = (books(&store, &flow, NOW), instance(&flow));
     let mut turn = begin(&instance, all, NOW).await;
     let pen = instance.pen.lock().await;
-    let mut commit = Box::pin(turn.commit(all, Outcome::Success, None));
+    let mut commit = Box::pin(turn.commit(all, Outcome::Success, None, None));
     assert!(futures_util::poll!(&mut commit).is_pending());
     drop(commit);
     drop(turn);
@@ -150,7 +154,10 @@ async fn looking_for_an_instance_while_it_is_written_forgets_nothing() {
     let mut turn = begin(&instance, all, NOW).await;
     instance.find(all).await.unwrap();
     assert!(lock(&instance.seen).elsewhere.is_none());
-    let moved = turn.commit(all, Outcome::Unknown, None).await.unwrap();
+    let moved = turn
+        .commit(all, Outcome::Unknown, None, None)
+        .await
+        .unwrap();
     assert!(moved.is_some());
     assert_eq!(state(&instance, &flow), "unclear");
 }
