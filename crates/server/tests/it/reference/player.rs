@@ -1,8 +1,7 @@
 //! Who plays the recorded cases: a client, on one of three wires.
 
-use crate::rmcp_client::stage::{
-    Ears, HANDSHAKE, Host, LOOPBACK, able, greet, in_memory, over_http,
-};
+use crate::common::hello;
+use crate::rmcp_client::stage::{Ears, Host, LOOPBACK, Start, able, greet, in_memory, over_http};
 use crate::rmcp_client::tap::{Log, tap};
 use interlock::{HttpOptions, Server};
 use interlock_testkit::{Client, Connection, PATIENCE, connect};
@@ -19,14 +18,20 @@ use rmcp::{
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
+/// The versions with a handshake.
+const ALL: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"];
+
 /// One server, and the way in which clients come to it.
 pub(super) trait Venue: Sized {
     type Player: Player;
 
+    /// The versions with a handshake that this wire has.
+    const VERSIONS: &[&str];
+
     async fn open(server: &Server) -> Self;
 
     /// One more client, past its handshake.
-    async fn join(&self) -> Self::Player;
+    async fn join(&self, version: &'static str) -> Self::Player;
 }
 
 /// A client of the handshake era.
@@ -65,13 +70,18 @@ pub(super) struct ByHand {
 impl Venue for Pair {
     type Player = ByHand;
 
+    const VERSIONS: &[&str] = &ALL;
+
     async fn open(server: &Server) -> Self {
         Self(server.clone())
     }
 
-    async fn join(&self) -> ByHand {
+    async fn join(&self, version: &'static str) -> ByHand {
         let (mut client, connection) = connect(&self.0);
-        client.initialize().await;
+        let answer = client.request("initialize", hello(version)).await;
+        assert_eq!(answer["result"]["protocolVersion"], version);
+        let params = json!({});
+        client.notify("notifications/initialized", params).await;
         ByHand {
             client,
             _connection: connection,
@@ -102,13 +112,15 @@ pub(super) struct Pipes(Server);
 impl Venue for Pipes {
     type Player = Rmcp;
 
+    const VERSIONS: &[&str] = &ALL;
+
     async fn open(server: &Server) -> Self {
         Self(server.clone())
     }
 
-    async fn join(&self) -> Rmcp {
+    async fn join(&self, version: &'static str) -> Rmcp {
         let (stream, host) = in_memory(&self.0);
-        Rmcp::new(stream, Some(host)).await
+        Rmcp::new(stream, version, Some(host)).await
     }
 }
 
@@ -118,13 +130,16 @@ pub(super) struct Http(Host);
 impl Venue for Http {
     type Player = Rmcp;
 
+    /// The first one had another way over HTTP.
+    const VERSIONS: &[&str] = ALL.split_at(1).1;
+
     async fn open(server: &Server) -> Self {
         Self(over_http(server, LOOPBACK.into(), HttpOptions::default()).await)
     }
 
-    async fn join(&self) -> Rmcp {
+    async fn join(&self, version: &'static str) -> Rmcp {
         let transport = StreamableHttpClientTransport::from_config(self.0.config());
-        Rmcp::new(transport, None).await
+        Rmcp::new(transport, version, None).await
     }
 }
 
@@ -137,13 +152,16 @@ pub(super) struct Rmcp {
 }
 
 impl Rmcp {
-    async fn new<T, E, A: 'static>(transport: T, host: Option<Host>) -> Self
+    async fn new<T, E, A: 'static>(transport: T, version: &'static str, host: Option<Host>) -> Self
     where
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
         let (transport, log) = tap(transport);
-        let (client, _) = greet(transport, HANDSHAKE, able()).await.unwrap();
+        let start = Start::Handshake(version);
+        let (client, _) = greet(transport, start, able()).await.unwrap();
+        let agreed = &client.peer_info().unwrap().protocol_version;
+        assert_eq!(agreed.as_str(), version);
         log.take();
         Self {
             client,

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 /// One recorded run, with everything that is needed to play it.
 pub(super) struct Run<'a, V: Venue> {
     case: &'a Value,
+    version: &'static str,
     script: Arc<Script>,
     started: mpsc::UnboundedReceiver<()>,
     venue: V,
@@ -25,7 +26,7 @@ pub(super) struct Run<'a, V: Venue> {
 }
 
 impl<'a, V: Venue> Run<'a, V> {
-    pub(super) async fn new(case: &'a Value, graph: &Value) -> Self {
+    pub(super) async fn new(case: &'a Value, graph: &Value, version: &'static str) -> Self {
         let (script, started) = Script::new();
         let workflow = build(graph).unwrap();
         if case["id"] == "A06" {
@@ -43,9 +44,10 @@ impl<'a, V: Venue> Run<'a, V> {
         }
         let server = serve(graph, workflow, &script).unwrap();
         let venue = V::open(&server).await;
-        let client = venue.join().await;
+        let client = venue.join(version).await;
         Self {
             case,
+            version,
             script,
             started,
             venue,
@@ -240,7 +242,7 @@ impl<'a, V: Venue> Run<'a, V> {
 
     /// Case E02: A opens the door; B neither sees nor hears of it, and C begins at the beginning.
     async fn part(&mut self) {
-        let mut other = self.venue.join().await;
+        let mut other = self.venue.join(self.version).await;
         let result = self.calls("t_open_door").await;
         assert_eq!(result["isError"], false, "{result}");
         assert_eq!(state(&mut self.client).await, "C_crossroad");
@@ -254,7 +256,7 @@ impl<'a, V: Venue> Run<'a, V> {
                 "t_press_button"
             ]
         );
-        let mut third = self.venue.join().await;
+        let mut third = self.venue.join(self.version).await;
         for client in [&mut other, &mut third] {
             assert_eq!(listed(client, Kind::Tool).await, ["t_open_door"]);
             assert_eq!(state(client).await, "C_entry");
