@@ -199,6 +199,8 @@ async fn at_the_drain_deadline_what_runs_is_torn_down_answered_and_unknown() {
     assert_eq!(steps.len(), 1, "{journal:?}");
     assert_eq!(steps[0]["outcome"], "unknown");
     assert_eq!(steps[0]["to"], "unclear");
+    let (_, closed) = witness.call("close", json!({})).await;
+    assert_eq!(closed["isError"], false, "{closed}");
 }
 
 /// Tearing down the call that runs makes room for the one that waits, at the very moment at which
