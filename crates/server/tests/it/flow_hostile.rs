@@ -3,7 +3,7 @@
 
 use crate::{
     common::{OnCancel, PATIENCE, desk_flow, desk_with, held, nothing_comes, refusal, state, tool},
-    flow_guards::{client_of, echo},
+    flow_guards::{at, client_of, echo},
     flow_journal::{entries, of_kind},
 };
 use async_trait::async_trait;
