@@ -5,6 +5,7 @@
 
 mod client;
 mod dry;
+mod person;
 mod prompt;
 mod script;
 mod served;
@@ -15,6 +16,7 @@ use crate::{Stop, block_on, load::Source, simulate::Inventory};
 use anyhow::{Context, anyhow};
 use dry::{Dry, Gated};
 use interlock::{Server, Workflow, workflow::file::File};
+use person::Person;
 use prompt::Keyboard;
 use script::Script;
 use served::Served;
@@ -24,7 +26,8 @@ use std::path::{Path, PathBuf};
 /// Try a workflow file by hand, or by a script
 ///
 /// Shows the state and what is callable, asks what to call and with which arguments, and shows
-/// what comes of it. What is not callable now can be called as well, to see it refused.
+/// what comes of it. What is not callable now can be called as well, to see it refused. Where the
+/// workflow wants a person's yes, you are the one who is asked.
 #[derive(clap::Args)]
 #[command(after_help = SCRIPTS)]
 pub(crate) struct Arguments {
@@ -33,7 +36,7 @@ pub(crate) struct Arguments {
     /// Play the steps in this file instead of asking for them
     #[arg(long, value_name = "SCRIPT")]
     script: Option<PathBuf>,
-    /// Run no tools and wait for nothing: ask how each call ends, who approves, when time passes
+    /// Run no tools and wait for nothing: ask how each call ends, and when time passes
     #[arg(long)]
     dry: bool,
 }
@@ -43,6 +46,7 @@ Scripts hold one step per line:
   call TOOL {json}          call a tool
   read URI                  read a resource
   get PROMPT {json}         get a prompt
+  approve yes               what a person says who is asked: yes, no, later
   list                      show what is listed
   state                     show the state
   expect state NAME         the workflow is in this state
@@ -56,14 +60,14 @@ Scripts hold one step per line:
 With --dry they can also hold what is said about the next call that needs it, and time:
   outcome success           how it ends: success, error, timeout, cancelled, unknown
   result {json}             what it comes to
-  approve yes               what a person says who is asked: yes, no, later
   sampling success {json}   what the client's model answers; or: sampling error
   wait 30m                  time passes, and timers fire
   settle success            how the call ended that nobody knew the end of
   ctx                       show what is remembered
   expect ctx KEY {json}     this is remembered; null is nothing
-In a script all goes well unless it says otherwise; at the prompt you are asked. Arguments are
+In a dry script all goes well unless it says otherwise; at the prompt you are asked. Arguments are
 checked against the schemas in the file; those of tools of other servers are not known.
+Where tools run, a script that does not say `approve yes` has said no.
 
 Exit codes:
   0  it was played, and everything was as expected
@@ -107,7 +111,8 @@ async fn play(
     if !arguments.dry {
         let server = served(file, folder)
             .context("the file cannot be served; --dry plays it without a server")?;
-        let served = Served::start(&server, file)
+        let person = Person::new(script.is_none().then(|| keyboard.clone()));
+        let served = Served::start(&server, file, person)
             .await
             .context("the server could not be reached")?;
         return go_on(file, Session::Served(Box::new(served)), script, &keyboard).await;

@@ -1,6 +1,7 @@
 //! A player whose calls run nothing and end as they are told.
 
 use super::{
+    person,
     prompt::Keyboard,
     script::split,
     session::{Action, Argument, End, Item, Told, of_schema, read},
@@ -56,18 +57,6 @@ pub(crate) enum Prepared {
 pub(crate) fn outcome_named(name: &str) -> Option<Outcome> {
     let mut outcomes = Outcome::ALL.into_iter();
     outcomes.find(|outcome| !name.is_empty() && outcome.to_string().starts_with(name))
-}
-
-/// What a person says, by its name or the beginning of it.
-pub(crate) fn consent_named(name: &str) -> Option<Consent> {
-    let words = [
-        ("yes", Consent::Yes),
-        ("no", Consent::No),
-        ("later", Consent::Later),
-    ];
-    let mut words = words.into_iter();
-    let (_, consent) = words.find(|(word, _)| !name.is_empty() && word.starts_with(name))?;
-    Some(consent)
 }
 
 impl<'f> Dry<'f> {
@@ -342,26 +331,10 @@ impl<'f> Dry<'f> {
 
     /// What a person says to a question: as it was said, or as somebody says now.
     async fn consent(&mut self, question: &str) -> Consent {
-        let keyboard = match (self.next.consent.take(), &self.keyboard) {
-            (Some(consent), _) => return consent,
-            (None, None) => return Consent::Yes,
-            (None, Some(keyboard)) => keyboard.clone(),
-        };
-        let question = format!("{question} (yes, no or later) [yes]: ");
-        let mut asked = question.clone();
-        loop {
-            match keyboard.ask(&asked).await.as_deref().map(str::trim) {
-                None => return Consent::Later,
-                Some("") => return Consent::Yes,
-                Some(typed) => match consent_named(typed) {
-                    Some(consent) => return consent,
-                    None => {
-                        let typed = shortened(typed);
-                        asked =
-                            format!("`{typed}` is no answer: type yes, no or later\n{question}");
-                    }
-                },
-            }
+        match (self.next.consent.take(), &self.keyboard) {
+            (Some(consent), _) => consent,
+            (None, None) => Consent::Yes,
+            (None, Some(keyboard)) => person::asked(keyboard, question, Consent::Yes).await,
         }
     }
 
@@ -418,6 +391,7 @@ fn ending(typed: &str) -> Result<(Outcome, Option<Value>), String> {
 
 fn plain(end: End, text: &str) -> Told {
     Told {
+        asked: Vec::new(),
         end,
         text: text.to_owned(),
         structured: None,
@@ -460,8 +434,6 @@ mod tests {
         assert_eq!(outcome_named("t"), Some(Outcome::Timeout));
         assert_eq!(outcome_named(""), None);
         assert_eq!(outcome_named("successful"), None);
-        assert_eq!(consent_named("l"), Some(Consent::Later));
-        assert_eq!(consent_named(""), None);
     }
 
     #[test]

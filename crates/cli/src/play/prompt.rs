@@ -22,6 +22,8 @@ const HELP: &str = "  NAME or NUMBER     call it; its arguments are asked for
   NAME {json}        call it with these arguments
   call TOOL {json}, read URI, get PROMPT {json}
                      the same, also for what is not listed now
+  approve yes|no|later
+                     answer before it is asked, for the next call that needs a person's yes
   list               what is callable, with its arguments
   state              where the workflow stands
   quit               end; so does the end of input";
@@ -29,7 +31,7 @@ const HELP: &str = "  NAME or NUMBER     call it; its arguments are asked for
 const DRY_HELP: &str = "  wait 30m           let time pass; timers fire
   ctx                what is remembered
   settle OUTCOME     say how the call ended that nobody knew the end of
-  outcome OUTCOME, result {json}, approve yes|no|later, sampling success {json}|error
+  outcome OUTCOME, result {json}, sampling success {json}|error
                      answer before it is asked, for the next call that needs it";
 
 /// Who types. Clones share it.
@@ -155,9 +157,7 @@ pub(crate) async fn play(
                 continue;
             }
             Typed::Prepare(prepared) => {
-                if let Some(dry) = dry {
-                    dry.prepare(&prepared);
-                }
+                session.prepare(&prepared);
                 continue;
             }
             Typed::Wrong(why) => {
@@ -209,9 +209,14 @@ fn understand(line: &str, items: &[Item], mode: Mode) -> Typed {
         Err(why) => return Typed::Wrong(why),
     }
     let (name, json) = script::split(line);
-    // What is listed under such a name is meant before what the dry run would do.
-    if mode == Mode::Dry && items.iter().all(|item| item.name != name) {
-        match script::dry(line) {
+    // What is listed under such a name is meant before what is said about calls.
+    if items.iter().all(|item| item.name != name) {
+        let meaning = match (name, mode) {
+            ("approve", _) => script::consent(json).map(|said| Some(Meaning::Prepare(said))),
+            (_, Mode::Dry) => script::dry(line),
+            (_, Mode::Served) => Ok(None),
+        };
+        match meaning {
             Ok(Some(meaning)) => return from_script(meaning),
             Ok(None) => {}
             Err(why) => return Typed::Wrong(why),

@@ -2,7 +2,8 @@
 
 use super::{
     client::section,
-    dry::{Prepared, consent_named, outcome_named},
+    dry::{Prepared, outcome_named},
+    person::consent_named,
     session::{Action, End, Session, Told},
     show,
 };
@@ -131,7 +132,11 @@ impl Meaning {
     fn needs_dry(&self) -> bool {
         match self {
             Self::Nothing | Self::List | Self::State => false,
-            Self::Memory | Self::Prepare(_) => true,
+            Self::Memory => true,
+            Self::Prepare(prepared) => match prepared {
+                Prepared::Consent(_) => false,
+                Prepared::Outcome(_) | Prepared::Result(_) | Prepared::Answer(_) => true,
+            },
             Self::Do(action) => match action {
                 Action::Call(..) | Action::Read(_) | Action::Get(..) => false,
                 Action::Wait(_) | Action::Settle(_) => true,
@@ -185,11 +190,7 @@ pub(crate) async fn play(script: Script, mut session: Session<'_>) -> Result<(),
                     writeln!(out, "  {}", printable(&dry.memory()))?;
                 }
             }
-            Meaning::Prepare(prepared) => {
-                if let Some(dry) = session.dry() {
-                    dry.prepare(prepared);
-                }
-            }
+            Meaning::Prepare(prepared) => session.prepare(prepared),
             Meaning::Expect(expectation) => match judge(expectation, &mut session, last.as_ref()) {
                 Ok(()) => score.met += 1,
                 Err(why) => {
@@ -333,12 +334,13 @@ fn parse(line: &str) -> Result<Meaning, String> {
         "list" => Ok(Meaning::List),
         "state" => Ok(Meaning::State),
         "expect" => expectation(rest).map(Meaning::Expect),
+        "approve" => consent(rest).map(Meaning::Prepare),
         _ => match (action(line)?, dry(line)?) {
             (Some(action), _) => Ok(Meaning::Do(action)),
             (None, Some(meaning)) => Ok(meaning),
             (None, None) => Err(format!(
-                "no step `{verb}`; there are: call, read, get, list, state, expect, and with \
-                 --dry: outcome, result, approve, sampling, wait, settle, ctx"
+                "no step `{verb}`; there are: call, read, get, approve, list, state, expect, and \
+                 with --dry: outcome, result, sampling, wait, settle, ctx"
             )),
         },
     }
@@ -350,9 +352,6 @@ pub(crate) fn dry(line: &str) -> Result<Option<Meaning>, String> {
     let prepared = match verb {
         "outcome" => Prepared::Outcome(outcome(rest)?),
         "result" => Prepared::Result(json(rest, "result")?),
-        "approve" => consent_named(rest)
-            .map(Prepared::Consent)
-            .ok_or("an approval is yes, no or later")?,
         "sampling" => sampling(rest)?,
         "wait" => {
             let time = parse_duration(rest)
@@ -370,6 +369,12 @@ pub(crate) fn dry(line: &str) -> Result<Option<Meaning>, String> {
 fn outcome(name: &str) -> Result<Outcome, String> {
     let named = outcome_named(name).filter(|outcome| outcome.to_string() == name);
     named.ok_or_else(|| "an outcome is success, error, timeout, cancelled or unknown".to_owned())
+}
+
+/// What a person says who will be asked.
+pub(crate) fn consent(name: &str) -> Result<Prepared, String> {
+    let consent = consent_named(name).map(Prepared::Consent);
+    consent.ok_or_else(|| "an approval is yes, no or later".to_owned())
 }
 
 /// `success`, `success {json}` or `error`.
@@ -572,6 +577,7 @@ mod tests {
     #[test]
     fn an_expectation_of_a_step_is_met_or_told() {
         let told = Told {
+            asked: Vec::new(),
             end: End::Refused {
                 code: 1081,
                 name: "not_in_state".into(),

@@ -2,9 +2,10 @@
 
 use super::{
     client::{Answer, Client},
+    person::Person,
     session::{Action, Item, Told, of_prompt, of_schema, read, text_of},
 };
-use crate::simulate::Change;
+use crate::simulate::{Change, Consent};
 use anyhow::{Result, bail};
 use interlock::{
     Server,
@@ -23,8 +24,8 @@ const WORKFLOW: &str = "dev.interlock/workflow";
 
 impl Served {
     /// Connects and looks around.
-    pub(crate) async fn start(server: &Server, file: &File) -> Result<Self> {
-        let mut client = Client::connect(server).await?;
+    pub(crate) async fn start(server: &Server, file: &File, person: Person) -> Result<Self> {
+        let mut client = Client::connect(server, person).await?;
         let mut lists = Vec::new();
         for kind in client.kinds() {
             lists.push((kind, items(kind, &client.list(kind).await?)));
@@ -50,6 +51,11 @@ impl Served {
         self.lists.iter().flat_map(|(_, items)| items)
     }
 
+    /// Says what a person answers who will be asked.
+    pub(crate) const fn say(&mut self, consent: Consent) {
+        self.client.person().say(consent);
+    }
+
     /// Takes one step, and fetches the lists that were said to have changed.
     pub(crate) async fn perform(&mut self, action: &Action) -> Result<Told> {
         let (method, params) = match action {
@@ -67,6 +73,7 @@ impl Served {
         let answer = self.client.request(method, params).await?;
         let mut told = read(&answer.body);
         told.moved = self.follow(&answer);
+        told.asked.clone_from(&answer.asked);
         for kind in answer.changed {
             told.changes.extend(self.refresh(kind).await?);
         }

@@ -1,6 +1,9 @@
 //! What a player knows: the state, the lists, and what came of the last step.
 
-use super::{dry::Dry, served::Served};
+use super::{
+    dry::{Dry, Prepared},
+    served::Served,
+};
 use crate::simulate::Change;
 use anyhow::Result;
 use interlock::workflow::{Kind, Outcome};
@@ -49,6 +52,16 @@ impl<'f> Session<'f> {
         }
     }
 
+    /// Says something about calls to come. Where tools run, that is what a person answers.
+    pub(crate) fn prepare(&mut self, prepared: &Prepared) {
+        match (self, prepared) {
+            (Self::Dry(dry), prepared) => dry.prepare(prepared),
+            (Self::Served(served), Prepared::Consent(consent)) => served.say(*consent),
+            (Self::Served(_), Prepared::Outcome(_) | Prepared::Result(_) | Prepared::Answer(_)) => {
+            }
+        }
+    }
+
     /// The run, if it is a dry one.
     pub(crate) fn dry(&mut self) -> Option<&mut Dry<'f>> {
         match self {
@@ -92,6 +105,8 @@ pub(crate) enum Action {
 /// What came of a step.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Told {
+    /// What a person was asked before, and the answer, a line each.
+    pub(crate) asked: Vec<String>,
     pub(crate) end: End,
     pub(crate) text: String,
     pub(crate) structured: Option<Value>,
@@ -133,6 +148,7 @@ pub(crate) fn read(body: &Result<Value, Value>) -> Told {
         }
     };
     Told {
+        asked: Vec::new(),
         end,
         text,
         structured,

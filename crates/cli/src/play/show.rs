@@ -11,11 +11,12 @@ use interlock::workflow::Kind;
 /// What came of a step.
 pub(crate) fn told(told: &Told) -> String {
     let text = &told.text;
-    let mut lines = vec![match &told.end {
+    let mut lines = told.asked.clone();
+    lines.push(match &told.end {
         End::Ok => text.clone(),
         End::Error => format!("error: {text}"),
         End::Refused { code, name } => format!("refused ({code} {name}): {text}"),
-    }];
+    });
     lines.extend(
         told.structured
             .as_ref()
@@ -129,6 +130,7 @@ mod tests {
     #[test]
     fn a_step_is_told_with_all_that_it_changed() {
         let moved = Told {
+            asked: vec!["asked: Go?".to_owned(), "answered: yes".to_owned()],
             end: End::Ok,
             text: "two\nlines\x1b".to_owned(),
             structured: Some(json!({"key": "k"})),
@@ -142,10 +144,11 @@ mod tests {
         };
         assert_eq!(
             told(&moved),
-            "  two\n  lines\\u{1b}\n  structured: {\"key\":\"k\"}\n  state: new -> found\n  \
+            "  asked: Go?\n  answered: yes\n  two\n  lines\\u{1b}\n  structured: {\"key\":\"k\"}\n  state: new -> found\n  \
              tools: +refund -lookup\n  effects: mail"
         );
         let refused = Told {
+            asked: Vec::new(),
             end: End::Refused {
                 code: 1081,
                 name: "not_in_state".to_owned(),

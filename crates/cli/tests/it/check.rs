@@ -33,18 +33,38 @@ fn a_good_file_is_summed_up() {
     assert_eq!(ended.stderr, "");
 }
 
+/// An effect has no closure here, and nobody asks the client's model.
+const NOT_SERVED: &str = r#"
+interlock: 1
+name: x
+tools: { ask: { description: Ask, command: [echo] } }
+states:
+  new: { initial: true, tools: { ask: { success: { to: asked, effects: [mail] } } } }
+  asked:
+    sampling: { messages: [{ role: user, text: Is it urgent? }], max_tokens: 10, success: end, error: new }
+  end: { terminal: true }
+"#;
+
 #[test]
 fn what_cannot_be_served_yet_is_said_and_is_not_wrong() {
-    let path = example("expenses/interlock.yaml");
-    let ended = Stage::new().run(&["check", path.to_str().unwrap(), "--deny-warnings"]);
+    let stage = Stage::new().with("flow.yaml", NOT_SERVED);
+    let ended = stage.run(&["check", "flow.yaml", "--deny-warnings"]);
     assert_eq!(
         (ended.code, &*ended.stdout),
         (
             Some(0),
-            "ok: 5 states, 9 transitions, 4 tools, 1 resource\n\
-             not served yet: an effect (`effects`), an approval (`approve`)\n"
+            "ok: 3 states, 3 transitions, 1 tool\n\
+             not served yet: an effect (`effects`), a question to the client's model (`sampling`)\n"
         )
     );
+}
+
+#[test]
+fn guards_approval_and_timers_are_served() {
+    let path = example("expenses/interlock.yaml");
+    let ended = Stage::new().run(&["check", path.to_str().unwrap(), "--deny-warnings"]);
+    let summary = "ok: 5 states, 9 transitions, 4 tools, 1 resource\n";
+    assert_eq!((ended.code, &*ended.stdout), (Some(0), summary));
 }
 
 #[test]
@@ -76,15 +96,14 @@ states: { a: { initial: true, tools: { buy: end } }, end: { terminal: true } }
 
 #[test]
 fn what_cannot_be_served_yet_is_refused_by_those_who_would_serve_it() {
-    let stage = Stage::new().with(
+    let stage = Stage::new().with("asks.yaml", NOT_SERVED).with(
         "upstream.yaml",
         "interlock: 1\nname: x\nservers: { shop: { command: [shop] } }\n",
     );
-    let expenses = example("expenses/interlock.yaml");
     for (file, words) in [
         (
-            expenses.to_str().unwrap(),
-            "an approval (`approve`) cannot be served yet",
+            "asks.yaml",
+            "a question to the client's model (`sampling`) cannot be served yet",
         ),
         (
             "upstream.yaml",

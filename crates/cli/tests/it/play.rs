@@ -329,7 +329,6 @@ fn what_only_a_dry_run_decides_needs_one() {
     for line in [
         "outcome error",
         "result {}",
-        "approve no",
         "sampling error",
         "wait 1s",
         "settle error",
@@ -340,6 +339,107 @@ fn what_only_a_dry_run_decides_needs_one() {
         assert_eq!(ended.code, Some(2), "{line}");
         let told = format!("error: a script with `{line}` needs --dry\n");
         assert_eq!(ended.stderr, told);
+    }
+}
+
+/// A payment that a person must allow.
+const ASKS: &str = r#"
+interlock: 1
+name: till
+tools:
+  pay:
+    description: Pay
+    input: { type: object, properties: { amount: { type: integer } }, required: [amount] }
+    command: [echo, paid]
+states:
+  due:
+    initial: true
+    tools: { pay: { when: args.amount < 10, approve: "Pay {{args.amount}}?", success: due, error: end } }
+  end: { terminal: true }
+"#;
+
+#[test]
+fn a_script_says_what_a_person_answers_and_nothing_is_a_no() {
+    let stage = Stage::new().with("flow.yaml", ASKS).with(
+        "steps.txt",
+        r#"call pay {"amount": 10}
+approve yes
+call pay {"amount": 5}
+call pay {"amount": 5}
+expect refused 1083
+approve no
+call pay {"amount": 5}
+approve later
+call pay {"amount": 5}
+expect refused 1083
+approve yes
+call pay {"amount": 6}
+expect text paid
+"#,
+    );
+    let ended = stage.run(&["play", "flow.yaml", "--script", "steps.txt"]);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    assert_eq!(
+        ended.stdout,
+        r#"  state: due
+  tools: pay
+> call pay {"amount": 10}
+  refused (1082 guard_failed): Tool 'pay' is not allowed with these arguments: args.amount < 10 is not true. Allowed now: pay.
+> approve yes
+> call pay {"amount": 5}
+  asked: Pay 5?
+  answered: yes
+  paid
+> call pay {"amount": 5}
+  asked: Pay 5?
+  answered: no, for the script says nothing; `approve yes` before the call agrees
+  refused (1083 approval_denied): the call was not approved: a person said no.
+> expect refused 1083
+> approve no
+> call pay {"amount": 5}
+  asked: Pay 5?
+  answered: no
+  refused (1083 approval_denied): the call was not approved: a person said no.
+> approve later
+> call pay {"amount": 5}
+  asked: Pay 5?
+  answered: later
+  refused (1083 approval_denied): the call was not approved: the person who was asked dismissed the question.
+> expect refused 1083
+> approve yes
+> call pay {"amount": 6}
+  asked: Pay 6?
+  answered: yes
+  paid
+> expect text paid
+3 of 3 expectations met
+"#
+    );
+}
+
+#[test]
+fn the_person_at_the_prompt_is_asked_before_a_tool_runs() {
+    let stage = Stage::new().with("flow.yaml", ASKS);
+    let typed = "pay {\"amount\": 50}\npay {\"amount\": 5}\nhm\nyes\n\
+                 pay {\"amount\": 6}\n\npay {\"amount\": 7}\nlater\n\
+                 approve maybe\napprove y\npay {\"amount\": 8}\npay {\"amount\": 9}\n";
+    let ended = stage.run_with(&["play", "flow.yaml"], typed);
+    assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
+    let shown = &ended.stdout;
+    for (words, times) in [
+        ("Pay 50?", 0),
+        ("Pay 5? (yes, no or later) [no]: ", 2),
+        ("`hm` is no answer: type yes, no or later\n", 1),
+        ("Pay 6? (yes, no or later) [no]:   refused (1083", 1),
+        ("Pay 7? (yes, no or later) [no]:   refused (1083", 1),
+        ("  an approval is yes, no or later\n", 1),
+        ("  asked: Pay 8?\n  answered: yes\n  paid\n", 1),
+        // The end of input is no yes.
+        ("Pay 9? (yes, no or later) [no]:   refused (1083", 1),
+        ("  paid\n", 2),
+        ("\x1b", 0),
+    ] {
+        assert_eq!(shown.matches(words).count(), times, "{words}\n{shown}");
     }
 }
 
