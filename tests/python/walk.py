@@ -16,6 +16,7 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -463,7 +464,7 @@ def stray(wire: Wire) -> list[str]:
 def calls(wire: Wire) -> list[tuple[int, int]]:
     """Where in the log each tool call went out and its answer came in."""
     log = wire.log
-    asked = [(at, m["id"]) for at, (way, m) in enumerate(log) if way == ">" and m["method"] == "tools/call"]
+    asked = [(at, m["id"]) for at, (way, m) in enumerate(log) if way == ">" and m.get("method") == "tools/call"]
     answered = {m["id"]: at for at, (way, m) in enumerate(log) if way == "<" and "method" not in m and "id" in m}
     return [(at, answered[number]) for at, number in asked if number in answered]
 
@@ -471,16 +472,16 @@ def calls(wire: Wire) -> list[tuple[int, int]]:
 class connect:
     """A client on a server process of its own; on failure the talk and the server's stderr are shown."""
 
-    def __init__(self, command: list[str], mode: str, report: Report) -> None:
+    def __init__(self, command: list[str], mode: str, report: Report, **able: Any) -> None:
         self._wire = Wire.stdio(command)
-        self._mode, self._report = mode, report
+        self._mode, self._report, self._able = mode, report, able
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> tuple[Client, Wire]:
         self._report.at = "connecting"
         try:
             # No cache: every list that is asked for crosses the wire.
-            client = Client(self._wire, mode=self._mode, cache=None, read_timeout_seconds=20)
+            client = Client(self._wire, mode=self._mode, cache=None, read_timeout_seconds=20, **self._able)
             return await self._stack.enter_async_context(client), self._wire
         except BaseException:
             self._wire.show()
@@ -551,20 +552,21 @@ class Paths:
         return [self.interlock, "serve", file, "--stdio"]
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description="walk the examples with the Python MCP client")
+def main(walks: tuple[Callable[[Paths, Report], Awaitable[None]], ...], about: str) -> int:
+    """Goes on these walks, or on those of them that the command line names."""
+    parser = argparse.ArgumentParser(description=about)
     parser.add_argument("--interlock", required=True, help="the interlock binary")
     parser.add_argument("--examples", required=True, help="the folder of built Rust examples")
-    parser.add_argument("walks", nargs="*", metavar="WALK", help=", ".join(w.__name__ for w in WALKS))
+    parser.add_argument("walks", nargs="*", metavar="WALK", help=", ".join(w.__name__ for w in walks))
     options = parser.parse_args()
-    by_name = {each.__name__: each for each in WALKS}
+    by_name = {each.__name__: each for each in walks}
     if unknown := [name for name in options.walks if name not in by_name]:
         parser.error(f"no such walk: {', '.join(unknown)}; there are: {', '.join(by_name)}")
-    chosen = [by_name[name] for name in options.walks] or list(WALKS)
+    chosen = [by_name[name] for name in options.walks] or list(walks)
     paths = Paths(options.interlock, options.examples)
-    walks = [(each.__name__, partial(each, paths)) for each in chosen]
-    return anyio.run(run, walks, WALK_SECONDS).end()
+    bound = [(each.__name__, partial(each, paths)) for each in chosen]
+    return anyio.run(run, bound, WALK_SECONDS).end()
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(WALKS, "walk the examples with the Python MCP client"))

@@ -12,6 +12,7 @@ export const options = parseArgs({
     conformance: { type: 'string' },
     'echo-url': { type: 'string' },
     echo: { type: 'string' },
+    expenses: { type: 'string' },
   },
 }).values;
 

@@ -105,6 +105,7 @@ const http = (url) => (wire, session = {}) =>
   new StreamableHTTPClientTransport(new URL(url), { fetch: wire.fetch, ...session });
 
 export const conformance = (how, body) => over(http(options.conformance), how, body);
+export const expenses = (how, body) => over(http(options.expenses), how, body);
 export const echoOverHttp = (how, body) => over(http(options['echo-url']), how, body);
 export const echoOverStdio = (how, body) =>
   over(

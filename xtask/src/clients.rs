@@ -7,7 +7,7 @@ use anyhow::Result;
 use crate::examples;
 use crate::npm::Npm;
 use crate::process;
-use crate::server::Servers;
+use crate::server::{self, Servers};
 use crate::steps::Ran;
 use crate::workspace::Workspace;
 
@@ -30,9 +30,16 @@ fn run(workspace: &Workspace, script: &str) -> Result<Ran> {
     };
     examples::build(workspace)?;
     let servers = Servers::start(workspace)?;
-    let ran = process::run_within(npm.script(script).args(servers.arguments()), LIMIT);
+    let expenses = server::expenses(workspace)?;
+    let mut script = npm.script(script);
+    script
+        .args(servers.arguments())
+        .arg("--expenses")
+        .arg(expenses.url());
+    let ran = process::run_within(&mut script, LIMIT);
     // A server that broke explains what the script complains of.
     servers.stop()?;
+    expenses.stop()?;
     ran?;
     Ok(Ran::Done)
 }

@@ -202,7 +202,7 @@ fn diagram(example: &Example<'_>) -> Result<()> {
 fn readme(workspace: &Workspace) -> Result<()> {
     let text = fs::read_to_string(workspace.root.join(README))?;
     let file = block(&text, "yaml").context("README.md has no yaml block")?;
-    let path = workspace.root.join("target").join("readme.yaml");
+    let path = workspace.target.join("readme.yaml");
     fs::write(&path, &text[file])?;
     let mut check = Command::new(workspace.built("interlock"));
     process::output_within(check.arg("check").arg(&path), LIMIT)?;

@@ -18,8 +18,10 @@ use crate::steps::Ran;
 use crate::workspace::Workspace;
 
 const REQUIREMENTS: &str = "tests/python/requirements.txt";
-/// Walks through workflows, alone and beside others, and then everything else that the client can do.
+/// Walks through workflows, alone, with a person who is asked, and beside others; and then
+/// everything else that the client can do.
 const WALK: &str = "tests/python/walk.py";
+const CONSENT: &str = "tests/python/consent.py";
 const APART: &str = "tests/python/apart.py";
 const WIRE: &str = "tests/python/wire.py";
 const LIMIT: Duration = Duration::from_secs(600);
@@ -30,17 +32,19 @@ pub(crate) fn run(workspace: &Workspace) -> Result<Ran> {
         Err(error) => return Ok(Ran::Skipped(format!("{error:#}"))),
     };
     examples::build(workspace)?;
-    process::run_within(
-        client
-            .python()
-            .arg(WALK)
-            .arg("--interlock")
-            .arg(workspace.built("interlock"))
-            .arg("--examples")
-            .arg(workspace.target.join("debug/examples"))
-            .current_dir(&workspace.root),
-        LIMIT,
-    )?;
+    for script in [WALK, CONSENT] {
+        process::run_within(
+            client
+                .python()
+                .arg(script)
+                .arg("--interlock")
+                .arg(workspace.built("interlock"))
+                .arg("--examples")
+                .arg(workspace.target.join("debug/examples"))
+                .current_dir(&workspace.root),
+            LIMIT,
+        )?;
+    }
     for crossroads in server::crossroads(workspace) {
         let crossroads = crossroads?;
         let mut apart = client.python();

@@ -148,6 +148,16 @@ pub(crate) fn crossroads(workspace: &Workspace) -> impl Iterator<Item = Result<R
     })
 }
 
+/// The example in which a person is asked before money moves.
+pub(crate) fn expenses(workspace: &Workspace) -> Result<Running> {
+    let file = workspace.root.join("examples/expenses/interlock.yaml");
+    Running::start(&workspace.built("interlock"), |address| {
+        let file = file.display().to_string();
+        let words = ["serve", &file, "--http", address];
+        words.map(str::to_owned).to_vec()
+    })
+}
+
 /// An address that nobody listens on just now.
 fn free_address() -> Result<SocketAddr> {
     let listener =
