@@ -139,6 +139,9 @@ pub(crate) struct Unfinished {
     pub(crate) asked: usize,
     /// What the states on the way tell the model.
     pub(crate) told: Vec<String>,
+    /// What the model has to know of an earlier call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) warning: Option<String>,
     /// What the call is answered with in the end.
     pub(crate) said: Said,
 }

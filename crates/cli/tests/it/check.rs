@@ -33,15 +33,13 @@ fn a_good_file_is_summed_up() {
     assert_eq!(ended.stderr, "");
 }
 
-/// An effect has no closure here, and nobody asks the client's model.
+/// An effect has no closure here.
 const NOT_SERVED: &str = r#"
 interlock: 1
 name: x
 tools: { ask: { description: Ask, command: [echo] } }
 states:
-  new: { initial: true, tools: { ask: { success: { to: asked, effects: [mail] } } } }
-  asked:
-    sampling: { messages: [{ role: user, text: Is it urgent? }], max_tokens: 10, success: end, error: new }
+  new: { initial: true, tools: { ask: { success: { to: end, effects: [mail] } } } }
   end: { terminal: true }
 "#;
 
@@ -53,8 +51,7 @@ fn what_cannot_be_served_yet_is_said_and_is_not_wrong() {
         (ended.code, &*ended.stdout),
         (
             Some(0),
-            "ok: 3 states, 3 transitions, 1 tool\n\
-             not served yet: an effect (`effects`), a question to the client's model (`sampling`)\n"
+            "ok: 2 states, 1 transition, 1 tool\nnot served yet: an effect (`effects`)\n"
         )
     );
 }
@@ -103,7 +100,7 @@ fn what_cannot_be_served_yet_is_refused_by_those_who_would_serve_it() {
     for (file, words) in [
         (
             "asks.yaml",
-            "a question to the client's model (`sampling`) cannot be served yet",
+            "the workflow names effects that the server does not have: `mail`",
         ),
         (
             "upstream.yaml",

@@ -50,10 +50,18 @@ impl Running {
     pub(super) fn take_up(&mut self, instance: &Instance) -> Result<(), No> {
         let unfinished = self.unfinished();
         let unfinished = unfinished.filter(|left| left.instance == **instance.id());
-        let Some(Unfinished { told, said, .. }) = unfinished.cloned() else {
+        let unfinished = unfinished.cloned();
+        let Some(Unfinished {
+            told,
+            warning,
+            said,
+            ..
+        }) = unfinished
+        else {
             return Err(sampling::spent().into());
         };
         self.told = told;
+        self.warning = warning;
         self.kept = Some(said);
         self.places = None;
         self.handler = Some(Box::new(|_| {
@@ -206,6 +214,7 @@ impl Running {
             ticket: turn.ticket().ok_or_else(cannot)?.to_owned(),
             asked,
             told: self.told.clone(),
+            warning: self.warning.clone(),
             said: self.to_be_said().ok_or_else(cannot)?,
         };
         let until = turn.until().ok_or_else(cannot)?;
@@ -289,11 +298,18 @@ impl Running {
     /// Answers with what was said before its client was told to come back.
     pub(super) fn respond_as_kept(&mut self, said: Said) {
         let answer = match said.restored(self.kind) {
-            Ok(mut reply) => {
-                reply.tell(&self.told);
+            Ok(reply) => {
+                let reply = self.warned(reply);
                 convert::replied(reply, self.stamp())
             }
-            Err(Lapsed::Error(code, error)) => Answer::Error(code, error),
+            Err(Lapsed::Error(code, mut error)) => {
+                if let (Some(warning), Some(message)) =
+                    (self.warning.take(), error["message"].as_str())
+                {
+                    error["message"] = format!("{message} {warning}").into();
+                }
+                Answer::Error(code, error)
+            }
             Err(Lapsed::Unreadable) => No::from(Refusal::new(Code::InternalError)).into(),
         };
         self.said = Some(answer);

@@ -226,11 +226,11 @@ impl Running {
         let Some((mut turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
             return;
         };
-        if turn.is_open() {
-            return self.go_on(workflow, turn, convert::outcome(outcome)).await;
-        }
         self.be_warned(outcome);
         let outcome = convert::outcome(outcome);
+        if turn.is_open() {
+            return self.go_on(workflow, turn, outcome).await;
+        }
         let books = inner.books(workflow);
         let reply = self.reply.as_ref().filter(|_| turn.reads_result());
         let result = reply.and_then(|reply| convert::result(self.kind, reply));

@@ -76,8 +76,8 @@ impl Held {
             held: self,
             reads_result: false,
             running: Some(running),
-            is_open: true,
             version,
+            is_open: true,
         }))
     }
 
@@ -177,7 +177,14 @@ impl Turn {
         let Some(asked) = self.running.as_ref().filter(|_| self.asks()) else {
             return Ok(None);
         };
-        let run = self.held.instance.run();
+        let (run, version) = {
+            let seen = lock(&self.held.instance.seen);
+            (Arc::clone(&seen.run), seen.version)
+        };
+        if version != self.version {
+            self.running = None;
+            return Ok(None);
+        }
         let answered = self.held.answered(&books, &run, asked, answer, Some(asker));
         match answered.await {
             Ok(mut moved) => {
