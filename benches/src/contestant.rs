@@ -44,7 +44,74 @@ pub(crate) enum Contestant {
     RmcpBlocking,
     /// rmcp with its macros.
     RmcpMacros,
+    /// Ours, behind a workflow.
+    Gated(Gated),
     Peer(Peer),
+}
+
+/// A workflow that the tools are behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gated {
+    pub(crate) gate: Gate,
+    pub(crate) states: usize,
+    /// All connections are of one session, whatever the row says.
+    pub(crate) in_one_session: bool,
+}
+
+/// What a call does to the workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Gate {
+    /// Nothing.
+    Stay,
+    /// It moves on, and lists always hold everything.
+    Move,
+    /// It moves on, and clients hear that lists have changed.
+    Dynamic,
+    /// It moves on if a guard says that it may.
+    Guard,
+}
+
+/// How many states a workflow has if nobody says otherwise.
+pub(crate) const STATES: usize = 10;
+
+impl Gate {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Stay => "stay",
+            Self::Move => "move",
+            Self::Dynamic => "dynamic",
+            Self::Guard => "guard",
+        }
+    }
+}
+
+impl From<Gate> for Contestant {
+    fn from(gate: Gate) -> Self {
+        Self::Gated(Gated {
+            gate,
+            states: STATES,
+            in_one_session: false,
+        })
+    }
+}
+
+impl Gated {
+    fn name(self) -> String {
+        let what = match self.gate {
+            Gate::Stay => "stay",
+            Gate::Move => "move",
+            Gate::Dynamic => "move, lists follow",
+            Gate::Guard => "move with a guard",
+        };
+        let mut name = format!("gated: {what}");
+        if self.states != STATES {
+            name.push_str(&format!(", {} states", self.states));
+        }
+        if self.in_one_session {
+            name.push_str(", in one session");
+        }
+        name
+    }
 }
 
 impl Contestant {
@@ -56,6 +123,7 @@ impl Contestant {
             Self::Rmcp => ("rmcp `stdio_pipes`", "rmcp"),
             Self::RmcpBlocking => ("rmcp `stdio`", "rmcp"),
             Self::RmcpMacros => ("rmcp macros, `stdio_pipes`", "rmcp macros"),
+            Self::Gated(gated) => return gated.name(),
             Self::Peer(peer) => (peer.name.as_str(), peer.name.as_str()),
         };
         match way {
@@ -73,7 +141,7 @@ impl Contestant {
         tools: usize,
     ) -> Command {
         let program = match self {
-            Self::Ours => &programs.ours,
+            Self::Ours | Self::Gated(_) => &programs.ours,
             Self::Limit => &programs.limit,
             Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros => &programs.rmcp,
             Self::Peer(peer) => &peer.interpreter,
@@ -81,15 +149,36 @@ impl Contestant {
         let mut command = Command::new(program);
         command.args(self.arguments(way, address));
         command.args(["--tools", &tools.to_string()]);
+        if let Self::Gated(gated) = self {
+            let states = gated.states.to_string();
+            command.args(["--gate", gated.gate.word(), "--states", &states]);
+        }
         command
+    }
+
+    /// How many sessions its connections share, of so many that the row has.
+    pub(crate) fn sessions(&self, of_row: u64) -> u64 {
+        match self {
+            Self::Gated(gated) if gated.in_one_session => 1,
+            Self::Gated(_)
+            | Self::Ours
+            | Self::Limit
+            | Self::Rmcp
+            | Self::RmcpBlocking
+            | Self::RmcpMacros
+            | Self::Peer(_) => of_row,
+        }
     }
 
     fn arguments(&self, way: Way, address: Option<SocketAddr>) -> Vec<OsString> {
         let mut words: Vec<OsString> = match self {
             Self::Peer(peer) => vec![peer.script.clone().into()],
-            Self::Ours | Self::Limit | Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros => {
-                Vec::new()
-            }
+            Self::Ours
+            | Self::Gated(_)
+            | Self::Limit
+            | Self::Rmcp
+            | Self::RmcpBlocking
+            | Self::RmcpMacros => Vec::new(),
         };
         match (way, address) {
             (Way::Stdio, _) | (Way::Session | Way::Stateless, None) => {
@@ -111,14 +200,16 @@ impl Contestant {
     fn stdio_flag(&self) -> &'static str {
         match self {
             Self::Rmcp | Self::RmcpMacros => "--pipes",
-            Self::Ours | Self::Limit | Self::RmcpBlocking | Self::Peer(_) => "--stdio",
+            Self::Ours | Self::Gated(_) | Self::Limit | Self::RmcpBlocking | Self::Peer(_) => {
+                "--stdio"
+            }
         }
     }
 
     /// Whether it must be told that there will be no sessions.
     fn is_told_of_sessions(&self) -> bool {
         match self {
-            Self::Ours | Self::Limit => false,
+            Self::Ours | Self::Gated(_) | Self::Limit => false,
             Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros | Self::Peer(_) => true,
         }
     }
@@ -160,6 +251,15 @@ mod tests {
             line(&RmcpMacros, Way::Stateless),
             "rmcp_echo --http 127.0.0.1:8000 --stateless --macros --tools 21"
         );
+        let gated = Contestant::Gated(Gated {
+            gate: Gate::Dynamic,
+            states: 1_000,
+            in_one_session: true,
+        });
+        assert_eq!(
+            line(&gated, Way::Stdio),
+            "echo --stdio --tools 21 --gate dynamic --states 1000"
+        );
         let peer = Contestant::Peer(Peer {
             name: "Python".to_owned(),
             interpreter: "python3".into(),
@@ -169,5 +269,21 @@ mod tests {
             line(&peer, Way::Session),
             "python3 echo.py --http 127.0.0.1:8000 --tools 21"
         );
+    }
+
+    #[test]
+    fn the_name_of_a_workflow_says_what_is_unusual_about_it() {
+        let plain = Contestant::from(Gate::Move);
+        assert_eq!(plain.name(Way::Stdio), "gated: move");
+        assert_eq!(plain.sessions(64), 64);
+        let unusual = Contestant::Gated(Gated {
+            gate: Gate::Guard,
+            states: 1_000,
+            in_one_session: true,
+        });
+        let name = "gated: move with a guard, 1000 states, in one session";
+        assert_eq!(unusual.name(Way::Session), name);
+        assert_eq!(unusual.sessions(64), 1);
+        assert_eq!(Contestant::Ours.sessions(64), 64);
     }
 }

@@ -74,7 +74,8 @@ fn run() -> Result<()> {
 /// Everything that can be asked for by its name.
 fn names(rows: &[Row]) -> Vec<&'static str> {
     let rows = rows.iter().map(|row| row.name);
-    rows.chain([idle::NAME, instructions::NAME]).collect()
+    rows.chain([idle::NAME, instructions::NAME, instructions::GATED])
+        .collect()
 }
 
 /// Measures what is wanted, and prints each table as soon as it is there.
@@ -107,6 +108,9 @@ fn compare(options: &Options) -> Result<()> {
         let (text, more) = instructions::run(&options.programs, options.rounds.min(2))?;
         println!("{text}");
         verdicts.extend(more);
+    }
+    if options.wants(instructions::GATED) {
+        println!("{}", instructions::run_gated(&options.programs)?);
     }
     println!("### Targets\n\n{}", table::of_verdicts(&verdicts));
     Ok(())

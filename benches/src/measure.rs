@@ -50,6 +50,8 @@ pub(crate) struct Sample {
     pub(crate) p99: f64,
     /// Processor time of the server per call, in microseconds.
     pub(crate) processor: f64,
+    /// How many notifications came with each call.
+    pub(crate) notifications: f64,
     /// Memory at the end, in bytes.
     pub(crate) memory: Memory,
 }
@@ -150,7 +152,7 @@ pub(crate) fn start(
                 setup.way,
                 &setup.question(),
                 setup.in_flight,
-                setup.sessions,
+                contestant.sessions(setup.sessions),
             )
             .map_err(|error| running.explained(error))?;
             Ok((running, Client::Http(client)))
@@ -183,6 +185,7 @@ fn load(running: &Running, client: &mut Client, setup: &Setup, effort: Effort) -
         p50: tally.latencies.percentile(0.5),
         p99: tally.latencies.percentile(0.99),
         processor: used.as_secs_f64() * 1e6 / calls,
+        notifications: tally.notifications as f64 / calls,
         memory: Memory::of(running.process())?,
     })
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 
 use crate::contestant::Contestant::{self, Limit, Ours, Rmcp, RmcpBlocking, RmcpMacros};
-use crate::contestant::{Peer, Programs, Way};
+use crate::contestant::{Gate, Gated, Peer, Programs, STATES, Way};
 use crate::load::Until;
 use crate::measure::{self, Effort, Sample, Setup};
 use crate::statistics::Spread;
@@ -67,6 +67,7 @@ const WITH_PEERS: [&str; 3] = ["stdio", "http", "http-2026"];
 /// All rows, in the order in which they are printed.
 pub(crate) fn all(peers: &[Peer]) -> Vec<Row> {
     let mut rows = ours();
+    rows.extend(gated());
     for row in rows.iter_mut().filter(|row| WITH_PEERS.contains(&row.name)) {
         for peer in peers {
             let peer = Contestant::Peer(peer.clone());
@@ -170,6 +171,82 @@ fn ours() -> Vec<Row> {
     ]
 }
 
+/// What the gate costs: the same server with a workflow in front of its tools, and without.
+fn gated() -> Vec<Row> {
+    use Way::{Session, Stdio};
+    let against_ungated = |name, title, setup| Row {
+        name,
+        title,
+        setup,
+        contestants: vec![
+            Ours,
+            Gate::Stay.into(),
+            Gate::Move.into(),
+            Gate::Dynamic.into(),
+            Gate::Guard.into(),
+        ],
+        ratios: vec![
+            at_most_times(Figure::Processor, Gate::Stay.into(), Ours, 1.1),
+            at_most_times(Figure::Processor, Gate::Move.into(), Ours, 1.3),
+            beside(Gate::Dynamic.into(), Ours),
+            beside(Gate::Guard.into(), Ours),
+        ],
+    };
+    let moves = |states, in_one_session| {
+        Contestant::Gated(Gated {
+            gate: Gate::Move,
+            states,
+            in_one_session,
+        })
+    };
+    let few = || moves(STATES, false);
+    let flat = |states| {
+        let many = moves(states, false);
+        at_most_times(Figure::Processor, many, few(), 1.1)
+    };
+    vec![
+        against_ungated(
+            "gate",
+            "echo behind a workflow over stdio, 64 in flight: those that move take turns",
+            Setup::echo(Stdio, 64),
+        ),
+        against_ungated(
+            "gate-1",
+            "echo behind a workflow over stdio, one in flight, client and server on one core",
+            Setup::echo(Stdio, 1).on_one_core(),
+        ),
+        against_ungated(
+            "gate-http",
+            "echo behind a workflow over HTTP in a session each, 64 connections",
+            Setup::echo(Session, 64),
+        ),
+        Row {
+            name: "gate-states",
+            title: "moving through all states of a workflow over stdio, 64 in flight",
+            setup: Setup::echo(Stdio, 64),
+            contestants: vec![few(), moves(1_000, false), moves(10_000, false)],
+            ratios: vec![flat(1_000), flat(10_000)],
+        },
+        Row {
+            name: "gate-sessions",
+            title: "moving over HTTP, 64 connections: in a session each, and all in one, taking turns",
+            setup: Setup::echo(Session, 64),
+            contestants: vec![few(), moves(STATES, true)],
+            ratios: vec![beside(few(), moves(STATES, true))],
+        },
+    ]
+}
+
+/// One server against another, without anything that is demanded of it.
+fn beside(of: Contestant, against: Contestant) -> Ratio {
+    Ratio {
+        figure: Figure::Processor,
+        of,
+        against,
+        at_most: None,
+    }
+}
+
 fn at_most_times(figure: Figure, of: Contestant, against: Contestant, times: f64) -> Ratio {
     Ratio {
         figure,
@@ -250,6 +327,7 @@ mod tests {
             p50: 2.0 * processor,
             p99: 0.0,
             processor,
+            notifications: 0.0,
             memory,
         }
     }
@@ -274,6 +352,29 @@ mod tests {
                 assert!(row.contestants.contains(&ratio.against), "{}", row.name);
             }
         }
+    }
+
+    #[test]
+    fn the_gate_is_held_against_the_same_server_without_one() {
+        let demanded = |name: &str| {
+            let row = gated().into_iter().find(|row| row.name == name).unwrap();
+            let demanded = row
+                .ratios
+                .into_iter()
+                .filter(|ratio| ratio.at_most.is_some());
+            demanded
+                .map(|ratio| (ratio.of.name(row.setup.way), ratio.against, ratio.at_most))
+                .collect::<Vec<_>>()
+        };
+        for name in ["gate", "gate-1", "gate-http"] {
+            let [stay, moves] = <[_; 2]>::try_from(demanded(name)).unwrap();
+            assert_eq!(stay, ("gated: stay".to_owned(), Ours, Some(1.1)));
+            assert_eq!(moves, ("gated: move".to_owned(), Ours, Some(1.3)));
+        }
+        let states = demanded("gate-states");
+        assert_eq!(states.len(), 2);
+        assert!(states.iter().all(|(_, few, _)| *few == Gate::Move.into()));
+        assert_eq!(demanded("gate-sessions"), []);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) fn markdown(head: &[&str], rows: &[Vec<String>]) -> String {
 
 /// The figures of one row, and its ratios with what is demanded of them.
 pub(crate) fn of_row(measured: &Measured) -> String {
-    let head = [
+    let mut head = vec![
         "server",
         "calls/s",
         "p50 µs",
@@ -28,6 +28,11 @@ pub(crate) fn of_row(measured: &Measured) -> String {
         "CPU µs per call",
         "RSS MB",
     ];
+    let mut samples = measured.samples.iter().flatten();
+    let says_more = samples.any(|sample| sample.notifications > 0.0);
+    if says_more {
+        head.push("notifications per call");
+    }
     let way = measured.row.setup.way;
     let rows: Vec<Vec<String>> = measured
         .row
@@ -38,14 +43,18 @@ pub(crate) fn of_row(measured: &Measured) -> String {
             let figure = |of: fn(&crate::measure::Sample) -> f64| {
                 Spread::of(samples.iter().map(of)).map_or_else(String::new, spread)
             };
-            vec![
+            let mut row = vec![
                 contestant.name(way),
                 figure(|sample| sample.per_second),
                 figure(|sample| sample.p50),
                 figure(|sample| sample.p99),
                 figure(|sample| sample.processor),
                 figure(|sample| sample.memory.resident as f64 / 1e6),
-            ]
+            ];
+            if says_more {
+                row.push(figure(|sample| sample.notifications));
+            }
+            row
         })
         .collect();
     let verdicts: Vec<Verdict> = measured

@@ -14,6 +14,8 @@ pub(crate) struct Answer<'a> {
     pub(crate) session: Option<&'a str>,
     /// The message: the body, or the last event of a stream.
     pub(crate) message: Cow<'a, [u8]>,
+    /// How many events came before it.
+    pub(crate) before: u64,
     /// How many bytes all of it was.
     pub(crate) length: usize,
 }
@@ -31,15 +33,16 @@ pub(crate) fn parse(read: &[u8]) -> Result<Option<Answer<'_>>> {
     let Some((body, taken)) = head.body(rest)? else {
         return Ok(None);
     };
-    let message = if head.is_stream {
+    let (message, before) = if head.is_stream {
         last_event(&body)
     } else {
-        body
+        (body, 0)
     };
     Ok(Some(Answer {
         status: head.status,
         session: head.session,
         message,
+        before,
         length: end + 4 + taken,
     }))
 }
@@ -133,20 +136,21 @@ fn chunks(bytes: &[u8]) -> Result<Option<(Cow<'_, [u8]>, usize)>> {
     Ok(Some((body, at)))
 }
 
-/// The data of the last event that has any.
-fn last_event<'a>(stream: &[u8]) -> Cow<'a, [u8]> {
-    let (mut last, mut event) = (Vec::new(), Vec::new());
+/// The data of the last event that has any, and how many came before.
+fn last_event<'a>(stream: &[u8]) -> (Cow<'a, [u8]>, u64) {
+    let (mut last, mut event, mut events) = (Vec::new(), Vec::new(), 0_u64);
     for line in stream.split(|byte| *byte == b'\n') {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         if line.is_empty() {
             if !event.is_empty() {
                 last = std::mem::take(&mut event);
+                events += 1;
             }
         } else if let Some(data) = line.strip_prefix(b"data:") {
             event.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
         }
     }
-    Cow::Owned(last)
+    (Cow::Owned(last), events.saturating_sub(1))
 }
 
 #[cfg(test)]
@@ -189,14 +193,15 @@ mod tests {
 
     #[test]
     fn the_last_event_of_a_stream_is_the_message() {
-        let stream =
-            "id: 0\r\nretry: 3000\r\ndata:\r\n\r\n: comment\n\nid: 1\ndata: {\"id\":\ndata: 1}\n\n";
+        let stream = "id: 0\r\nretry: 3000\r\ndata:\r\n\r\n: comment\n\ndata: {}\n\nid: 1\ndata: {\"id\":\ndata: 1}\n\n";
         let bytes = format!(
             "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
              {:x}\r\n{stream}\r\n0\r\n\r\n",
             stream.len()
         );
-        assert_eq!(&*whole(&bytes).message, br#"{"id":1}"#);
+        let answer = whole(&bytes);
+        assert_eq!(&*answer.message, br#"{"id":1}"#);
+        assert_eq!(answer.before, 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use tokio::runtime::Runtime;
 use tokio::task::LocalSet;
 
 use super::answer::{self, Answer};
-use super::question::{INITIALIZE, INITIALIZED, Question};
+use super::question::{Heard, INITIALIZE, INITIALIZED, Question};
 use super::{Meter, Tally, Until};
 use crate::contestant::Way;
 
@@ -145,12 +145,13 @@ impl Line<TcpStream> {
             let id = self.ask(question, 1);
             let request = std::mem::take(&mut self.request);
             let asked_at = Instant::now();
-            let now = self.exchange(&request, |answer| {
+            let (now, before) = self.exchange(&request, |answer| {
                 let now = Instant::now();
                 check(question, answer, id)?;
-                Ok(now)
+                Ok((now, answer.before))
             })?;
             meter.answered(asked_at, now);
+            meter.notified(before);
             self.request = request;
         }
         Ok(())
@@ -203,7 +204,7 @@ impl Line<tokio::net::TcpStream> {
             let id = self.ask(&question, step);
             let asked_at = Instant::now();
             self.stream.write_all(&self.request).await?;
-            let length = loop {
+            let (length, before) = loop {
                 self.read.reserve(READ);
                 if self.stream.read_buf(&mut self.read).await? == 0 {
                     bail!(CLOSED);
@@ -211,10 +212,14 @@ impl Line<tokio::net::TcpStream> {
                 if let Some(answer) = answer::parse(&self.read)? {
                     now = Instant::now();
                     check(&question, &answer, id)?;
-                    break answer.length;
+                    break (answer.length, answer.before);
                 }
             };
-            meter.borrow_mut().answered(asked_at, now);
+            {
+                let mut meter = meter.borrow_mut();
+                meter.answered(asked_at, now);
+                meter.notified(before);
+            }
             self.read.drain(..length);
         }
         Ok(self)
@@ -269,11 +274,11 @@ fn check(question: &Question, answer: &Answer<'_>, id: u64) -> Result<()> {
     if answer.status != 200 {
         bail!("request {id} was answered with {}", shown(answer));
     }
-    let answered = question.check(&answer.message)?;
-    if answered != id {
-        bail!("request {id} was answered as {answered}");
+    match question.check(&answer.message)? {
+        Heard::Answer(answered) if answered == id => Ok(()),
+        Heard::Answer(answered) => bail!("request {id} was answered as {answered}"),
+        Heard::Notification => bail!("request {id} was answered with a notification"),
     }
-    Ok(())
 }
 
 fn shown(answer: &Answer<'_>) -> String {

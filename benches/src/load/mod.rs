@@ -26,6 +26,8 @@ pub(crate) enum Until {
 pub(crate) struct Tally {
     pub(crate) latencies: Histogram,
     pub(crate) elapsed: Duration,
+    /// What servers said without being asked.
+    pub(crate) notifications: u64,
 }
 
 /// Counts the calls of a load and says when it is over.
@@ -34,6 +36,7 @@ pub(crate) struct Meter {
     began: Instant,
     asked: u64,
     latencies: Histogram,
+    notifications: u64,
 }
 
 impl Meter {
@@ -43,7 +46,13 @@ impl Meter {
             began: Instant::now(),
             asked: 0,
             latencies: Histogram::new(),
+            notifications: 0,
         }
+    }
+
+    /// So many notifications have come.
+    pub(crate) fn notified(&mut self, number: u64) {
+        self.notifications += number;
     }
 
     /// Whether one more call is to be made; if so, it is counted.
@@ -69,6 +78,7 @@ impl Meter {
         Ok(Tally {
             latencies: self.latencies,
             elapsed: self.began.elapsed(),
+            notifications: self.notifications,
         })
     }
 }
@@ -85,7 +95,9 @@ mod tests {
         assert_eq!(made, [true, true, false, false]);
         meter.answered(now, now);
         meter.answered(now, now);
-        assert_eq!(meter.finish().unwrap().latencies.count(), 2);
+        meter.notified(3);
+        let tally = meter.finish().unwrap();
+        assert_eq!((tally.latencies.count(), tally.notifications), (2, 3));
     }
 
     #[test]

@@ -37,9 +37,19 @@ pub(crate) const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications
 
 #[derive(Deserialize)]
 struct Answer<'a> {
-    id: u64,
+    id: Option<u64>,
+    method: Option<IgnoredAny>,
     #[serde(borrow)]
     result: Option<Outcome<'a>>,
+}
+
+/// What a message of a server is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    /// The right answer to the request with this id.
+    Answer(u64),
+    /// Something that it says by itself, such as that a list has changed.
+    Notification,
 }
 
 #[derive(Deserialize)]
@@ -100,14 +110,17 @@ impl Question {
         written.expect("writing into memory does not fail");
     }
 
-    /// The id of an answer that is what it must be.
-    pub(crate) fn check(&self, answer: &[u8]) -> Result<u64> {
+    /// What a message is. An answer must be what it has to be.
+    pub(crate) fn check(&self, answer: &[u8]) -> Result<Heard> {
         let wrong = || {
             let start = String::from_utf8_lossy(&answer[..answer.len().min(300)]);
             format!("this is not the answer: `{start}`")
         };
-        let Answer { id, result } = serde_json::from_slice(answer).with_context(wrong)?;
-        let result = result.with_context(wrong)?;
+        let Answer { id, method, result } = serde_json::from_slice(answer).with_context(wrong)?;
+        if id.is_none() && method.is_some() {
+            return Ok(Heard::Notification);
+        }
+        let (id, result) = id.zip(result).with_context(wrong)?;
         let right = match self.operation {
             Operation::Echo { .. } => match &result.content {
                 Some([content]) => self.is_echo(id, &content.text),
@@ -118,7 +131,7 @@ impl Question {
         if !right {
             bail!(wrong());
         }
-        Ok(id)
+        Ok(Heard::Answer(id))
     }
 
     fn is_echo(&self, id: u64, text: &str) -> bool {
@@ -167,13 +180,23 @@ mod tests {
         let question = Question::new(ECHO, Way::Stdio);
         let request = written(ECHO, Way::Stdio);
         let text = request["params"]["arguments"]["text"].as_str().unwrap();
-        assert_eq!(question.check(&answer(7, text)).unwrap(), 7);
+        assert_eq!(question.check(&answer(7, text)).unwrap(), Heard::Answer(7));
         let other_id = question.check(&answer(8, text)).unwrap_err().to_string();
         assert!(other_id.contains("not the answer"), "{other_id}");
         assert!(question.check(&answer(7, &text[1..])).is_err());
         assert!(question.check(&answer(7, "")).is_err());
         assert!(question.check(br#"{"id":7,"error":{"code":1}}"#).is_err());
         assert!(question.check(b"").is_err());
+    }
+
+    #[test]
+    fn what_has_a_method_and_no_id_is_a_notification() {
+        let question = Question::new(ECHO, Way::Stdio);
+        let changed = br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#;
+        assert_eq!(question.check(changed).unwrap(), Heard::Notification);
+        let asked = br#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+        assert!(question.check(asked).is_err());
+        assert!(question.check(br#"{"jsonrpc":"2.0"}"#).is_err());
     }
 
     #[test]

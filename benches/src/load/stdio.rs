@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::runtime::Runtime;
 
-use super::question::{INITIALIZE, INITIALIZED, Question};
+use super::question::{Heard, INITIALIZE, INITIALIZED, Question};
 use super::{Meter, Tally, Until};
 use crate::child::Pipes;
 
@@ -96,12 +96,17 @@ impl Blocking {
             request.clear();
             question.write(id, &mut request);
             request.push(b'\n');
-            answer.clear();
             let asked_at = Instant::now();
             self.input.write_all(&request)?;
-            self.read_line(&mut answer)?;
-            let now = Instant::now();
-            let answered = question.check(&answer)?;
+            let (now, answered) = loop {
+                answer.clear();
+                self.read_line(&mut answer)?;
+                let now = Instant::now();
+                match question.check(&answer)? {
+                    Heard::Answer(answered) => break (now, answered),
+                    Heard::Notification => meter.notified(1),
+                }
+            };
             if answered != id {
                 bail!("request {id} is in flight, and the answer is to {answered}");
             }
@@ -195,7 +200,13 @@ impl<'a> Window<'a> {
     }
 
     fn take(&mut self, line: &[u8], now: Instant) -> Result<()> {
-        let id = self.question.check(line)?;
+        let id = match self.question.check(line)? {
+            Heard::Answer(id) => id,
+            Heard::Notification => {
+                self.meter.notified(1);
+                return Ok(());
+            }
+        };
         let at = usize::try_from(id % self.slots.len() as u64)?;
         let slot = &mut self.slots[at];
         let asked_at = slot.asked_at.take().filter(|_| slot.id == id);

@@ -37,6 +37,25 @@ fn every_way_of_asking_is_answered_by_the_limit_and_by_rmcp() {
 }
 
 #[test]
+fn what_the_gate_costs_is_told_beside_what_it_costs_without() {
+    let names = ["gate", "gate-http", "gate-states", "gate-sessions"];
+    // The limit has no gate, which is what ours is held against here.
+    let output = bench(&names, env!("CARGO_BIN_EXE_limit"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let printed = text(&output.stdout);
+    for told in [
+        "| `gate`: CPU per call of gated: stay / interlock | ",
+        "| `gate-http`: CPU per call of gated: move / interlock | ",
+        "| `gate`: CPU per call of gated: move, lists follow / interlock | ",
+        "| `gate`: CPU per call of gated: move with a guard / interlock | ",
+        "| `gate-states`: CPU per call of gated: move, 10000 states / gated: move | ",
+        "| `gate-sessions`: CPU per call of gated: move / gated: move, in one session | ",
+    ] {
+        assert!(printed.contains(told), "{told}: {printed}");
+    }
+}
+
+#[test]
 fn sessions_are_opened_and_left() {
     let output = bench(&["idle"], env!("CARGO_BIN_EXE_limit"));
     assert!(output.status.success(), "{}", text(&output.stderr));

@@ -7,10 +7,15 @@
 //! $ cargo run -p mcp-interlock --example echo
 //! $ cargo run -p mcp-interlock --example echo -- --http 127.0.0.1:8000
 //! $ cargo run -p mcp-interlock --example echo -- --hazards --tool-timeout 2s
+//! $ cargo run -p mcp-interlock --example echo -- --gate dynamic --states 10
 //! ```
 //!
-//! The first and the last serve standard input and output, the second `http://127.0.0.1:8000/mcp`.
+//! The second serves `http://127.0.0.1:8000/mcp`, the others standard input and output.
 
+#[path = "echo/gate.rs"]
+mod gate;
+
+use gate::Gate;
 use interlock::{
     Context, Failure, HttpOptions, NoArguments, Server, Tool, model::JsonObject, schemars,
 };
@@ -26,12 +31,16 @@ use tokio::net::TcpListener;
 
 const USAGE: &str = "\
 usage: echo [--stdio | --http ADDRESS] [--tools NUMBER] [--hazards] [--tool-timeout DURATION]
+            [--gate KIND [--states NUMBER]]
 
   --stdio                  serve standard input and output (the default)
   --http ADDRESS           serve HTTP there, at the path /mcp; port 0 is any free one
   --tools NUMBER           have so many harmless tools, at least one (21)
   --hazards                add the tools panic, hang, block and slow
   --tool-timeout DURATION  how long a call may run: 500ms, 2s, 1m
+  --gate KIND              put a workflow in front of the harmless tools, in which a call of echo
+                           does one of these: stay, move, dynamic (lists follow the state), guard
+  --states NUMBER          let the workflow have so many states, in a ring (10)
   --help                   show this
 ";
 
@@ -76,6 +85,9 @@ async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
     }
     if let Some(timeout) = settings.tool_timeout {
         builder = builder.tool_timeout(timeout);
+    }
+    if let Some(gate) = settings.gate {
+        builder = builder.workflow(gate.workflow(settings.states, settings.tools));
     }
     let server = builder.build()?;
     match settings.way {
@@ -233,6 +245,8 @@ struct Settings {
     tools: usize,
     hazards: bool,
     tool_timeout: Option<Duration>,
+    gate: Option<Gate>,
+    states: usize,
 }
 
 enum Way {
@@ -243,6 +257,7 @@ enum Way {
 /// Reads the command line.
 fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
     let (mut way, mut tools, mut hazards, mut tool_timeout) = (None, 21, false, None);
+    let (mut gate, mut states) = (None, 10);
     let mut arguments = arguments.map(|argument| {
         let text = argument.into_string();
         text.map_err(|text| format!("{} is not UTF-8", text.display()))
@@ -258,6 +273,14 @@ fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
             "--http" => Some(Way::Http(value()?)),
             "--tools" => {
                 tools = at_least_one(&value()?)?;
+                None
+            }
+            "--gate" => {
+                gate = Some(kind(&value()?)?);
+                None
+            }
+            "--states" => {
+                states = at_least_one(&value()?)?;
                 None
             }
             "--hazards" => {
@@ -281,12 +304,18 @@ fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         tools,
         hazards,
         tool_timeout,
+        gate,
+        states,
     }))
+}
+
+fn kind(name: &str) -> Result<Gate, String> {
+    Gate::named(name).ok_or_else(|| format!("`{name}` is not a kind of gate"))
 }
 
 fn at_least_one(text: &str) -> Result<usize, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
-    number.ok_or_else(|| format!("`{text}` is not a number of tools"))
+    number.ok_or_else(|| format!("`{text}` is not a number above zero"))
 }
 
 /// A whole number and its unit, as in `500ms`, `2s` or `1m`.

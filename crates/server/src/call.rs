@@ -7,6 +7,7 @@
 //! Most calls need not wait for anything, and run to their end where they came in. A call becomes
 //! a future only when it has to wait.
 
+mod at_once;
 mod consent;
 mod dialogue;
 mod sampling;
@@ -28,6 +29,7 @@ use crate::{
     sampling::Said,
     server::Inner,
     signal::Signals,
+    standing::Standing,
     wire::Transition,
 };
 use consent::Approving;
@@ -195,12 +197,14 @@ impl Running {
         self.said.take().filter(|_| is_wanted)
     }
 
-    /// Whether the call waits for others, so that it matters when it gets in line.
+    /// Whether the call waits for others, so that it matters when it gets in line, or has what they
+    /// wait for and something to do at once.
     pub(crate) const fn stands_in_line(&self) -> bool {
-        matches!(
-            self.waiting,
-            Waiting::Instance(_) | Waiting::Place(_) | Waiting::Turn(_)
-        )
+        match self.waiting {
+            Waiting::Instance(_) | Waiting::Place(_) | Waiting::Turn(_) | Waiting::Held(_) => true,
+            Waiting::Nothing => self.turn.is_some(),
+            Waiting::Judged(_) | Waiting::Consent(_) | Waiting::Handler(_) => false,
+        }
     }
 
     /// Where the call hears from its connection, now that it has to wait.
@@ -247,8 +251,15 @@ impl Running {
     /// Does what the machine has ordered, up to what has to wait for the store. Whether it did all.
     fn obey_at_once(&mut self) -> bool {
         while let Some(next) = self.orders.peek() {
-            let is_of_turn = matches!(next, Effect::Commit(_) | Effect::LeaveQueue);
-            if is_of_turn && self.turn.is_some() {
+            let leaves = matches!(next, Effect::LeaveQueue);
+            let outcome = if let Effect::Commit(outcome) = next {
+                Some(*outcome)
+            } else {
+                None
+            };
+            if self.turn.is_some()
+                && (leaves || outcome.is_some_and(|outcome| !self.commit_at_once(outcome)))
+            {
                 return false;
             }
             if let Some(effect) = self.orders.next() {
@@ -261,10 +272,17 @@ impl Running {
     fn judged_already(&mut self) -> Option<Input> {
         match self.waiting.ready() {
             Some(Came::Judgement(judged)) => Some(self.judged(judged)),
+            Some(Came::Turn(Some(held))) => match self.turn_at_once(held) {
+                Ok(judged) => Some(self.judged(judged)),
+                Err(held) => {
+                    self.waiting = Waiting::Held(Some(held));
+                    None
+                }
+            },
             Some(
                 Came::Instance(_)
                 | Came::Place(_)
-                | Came::Turn(_)
+                | Came::Turn(None)
                 | Came::Consent(_)
                 | Came::Finished(_),
             )
@@ -488,7 +506,7 @@ impl Running {
             self.inner().workflow.as_ref().zip(self.instance.as_ref())
         {
             let run = instance.run();
-            let state = workflow.state_name(run.position().state).to_owned();
+            let state = workflow.state(run.position().state).shared_name();
             let instance = Arc::clone(instance.id());
             let place = Place {
                 instance,
@@ -567,18 +585,19 @@ impl Running {
         self.said = Some(answer);
     }
 
-    fn place(&self) -> Option<serde_json::Value> {
+    fn place(&self) -> Option<Standing<'_>> {
         let workflow = self.inner().workflow.as_ref()?;
         let instance = self.instance.as_ref().or(self.shared.found.get())?;
         if self.purpose == Purpose::Complete {
             return None;
         }
         let at = self.after.unwrap_or_else(|| instance.position());
-        let mut place = convert::place(instance.id(), workflow, at);
-        if !self.told.is_empty() {
-            place["instructions"] = self.told.join("\n").into();
-        }
-        Some(place)
+        Some(Standing {
+            instance: instance.id(),
+            workflow,
+            at,
+            told: &self.told,
+        })
     }
 }
 

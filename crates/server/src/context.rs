@@ -70,7 +70,7 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) instance: Arc<str>,
-    pub(crate) state: String,
+    pub(crate) state: Arc<str>,
     /// The instance as it was when the call began.
     pub(crate) run: Arc<Run>,
 }
@@ -102,7 +102,7 @@ impl Context {
     /// The state in which the call was admitted.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        self.0.place.get().map(|place| place.state.as_str())
+        self.0.place.get().map(|place| &*place.state)
     }
 
     /// What the workflow instance remembered when the call began (`ctx` in guards, written by

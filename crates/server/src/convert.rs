@@ -5,11 +5,12 @@ use crate::{
     handler::Reply,
     lists::SERVER_INFO,
     model::{CallToolResult, ContentBlock, Implementation, JsonObject, MetaObject},
+    standing::Standing,
 };
 use interlock_proto::{
     Code, Refusal, RpcCode, Version, era::Era, invocation, refusal::RefusalData,
 };
-use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
+use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow, json};
 use rmcp::model::ResultType;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -229,7 +230,7 @@ pub(crate) enum Answer {
 pub(crate) struct Stamp<'a> {
     pub(crate) version: Version,
     /// Where the instance stands, if there is one.
-    pub(crate) place: Option<Value>,
+    pub(crate) place: Option<Standing<'a>>,
     /// Who answers.
     pub(crate) server: &'a Implementation,
     pub(crate) signature: &'a Signature,
@@ -237,7 +238,12 @@ pub(crate) struct Stamp<'a> {
 
 /// The `_meta` of a result that says what the server has to say and nothing else, as it is written.
 #[derive(Clone, Debug)]
-pub(crate) struct Signature(Arc<str>);
+pub(crate) enum Signature {
+    /// The same in every result.
+    Usual(Arc<str>),
+    /// Of this result alone.
+    Own(Vec<u8>),
+}
 
 impl Signature {
     pub(crate) fn of(server: &Implementation) -> Self {
@@ -245,7 +251,18 @@ impl Signature {
     }
 
     fn written(meta: &Value) -> Self {
-        Self(format!("\"_meta\":{meta}").into())
+        Self::Usual(format!("\"_meta\":{meta}").into())
+    }
+
+    /// It says where an instance stands, and nothing else.
+    fn standing(standing: &Standing<'_>) -> Self {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(b"\"_meta\":{");
+        json::text(&mut out, WORKFLOW);
+        out.push(b':');
+        standing.write(&mut out);
+        out.push(b'}');
+        Self::Own(out)
     }
 
     /// Adds it to the object that has just been written.
@@ -256,7 +273,10 @@ impl Signature {
         if out.last() != Some(&b'{') {
             out.push(b',');
         }
-        out.extend_from_slice(self.0.as_bytes());
+        out.extend_from_slice(match self {
+            Self::Usual(text) => text.as_bytes(),
+            Self::Own(text) => text,
+        });
         out.push(b'}');
     }
 }
@@ -274,7 +294,8 @@ impl Stamp<'_> {
         match (self.version.era(), &self.place) {
             (Era::Handshake, None) => None,
             (Era::Stateless, None) => Some(self.signature.clone()),
-            (_, Some(_)) => Some(Signature::written(&self.meta().into())),
+            (Era::Handshake, Some(place)) => Some(Signature::standing(place)),
+            (Era::Stateless, Some(_)) => Some(Signature::written(&self.meta().into())),
         }
     }
 
@@ -285,7 +306,7 @@ impl Stamp<'_> {
             meta.insert(SERVER_INFO.to_owned(), server);
         }
         if let Some(place) = &self.place {
-            meta.insert(WORKFLOW.to_owned(), place.clone());
+            meta.insert(WORKFLOW.to_owned(), place.value());
         }
     }
 }
@@ -412,20 +433,23 @@ pub(crate) fn result(kind: Kind, reply: &Result<Reply, Failure>) -> Option<Value
 
 /// Where an instance stands, as results tell it.
 pub(crate) fn place(instance: &str, workflow: &Workflow, at: Position) -> Value {
-    let next: Vec<_> = if at.finished {
-        Vec::new()
-    } else {
-        workflow
-            .bindings(at.state)
-            .iter()
-            .map(|binding| binding.artifact().name.as_str())
-            .collect()
-    };
+    let next: Vec<_> = next(workflow, at).collect();
     json!({
         "instance": instance,
         "state": workflow.state_name(at.state),
         "next": next,
     })
+}
+
+/// What can be called there because the state binds it.
+pub(crate) fn next(workflow: &Workflow, at: Position) -> impl Iterator<Item = &str> {
+    let bindings = match at.finished {
+        true => &[],
+        false => workflow.bindings(at.state),
+    };
+    bindings
+        .iter()
+        .map(|binding| binding.artifact().name.as_str())
 }
 
 /// The machine's word for an outcome in the workflow's.

@@ -7,6 +7,7 @@
 //! | File | Holds |
 //! |---|---|
 //! | `turn.rs` | whoever may move an instance, and how it is moved |
+//! | `at_once.rs` | the same for calls that need not wait |
 //! | `keeping.rs` | writing and reading, with the journal |
 //! | `stored.rs` | the record as it is stored |
 //! | `effects.rs` | what a step sets off |
@@ -19,6 +20,7 @@
 mod alarms;
 mod approving;
 mod asking;
+mod at_once;
 mod effects;
 mod keeping;
 mod leased;
@@ -47,7 +49,7 @@ use interlock_workflow::{
     Busy, Call, Instance as Run, Kind, Pass, Position, Refused, Visibility, Workflow,
 };
 use std::sync::{Arc, Mutex, Weak};
-use stored::{Running, Unclear};
+use stored::{Running, Text, Unclear};
 
 /// Under which kind instances are stored.
 pub(crate) const KIND: store::Kind = store::Kind::from_static("instance");
@@ -76,6 +78,8 @@ pub(crate) struct Instance {
 #[derive(Debug)]
 struct Seen {
     run: Arc<Run>,
+    /// The record that says so, as it was written here.
+    text: Option<Text>,
     version: Option<Version>,
     calls: u64,
     /// How often it has changed: each call that begins and each step that is taken counts.
@@ -157,6 +161,7 @@ impl Instance {
             pen: tokio::sync::Mutex::default(),
             seen: Mutex::new(Seen {
                 run: Arc::new(workflow.start(now.0)),
+                text: None,
                 version: None,
                 calls: 0,
                 edition: 0,

@@ -3,7 +3,7 @@
 //! Entries are written in the same commit as the change they tell of, so a journal that is kept
 //! whole gives the present state: [`replay`] takes every step again.
 
-use interlock_workflow::{Instance, Kind, Outcome, Trace, UnknownState, Workflow};
+use interlock_workflow::{Instance, Kind, Outcome, Step, Trace, UnknownState, Workflow, json};
 use serde::{Deserialize, Serialize};
 
 /// The format in which entries are written now.
@@ -219,6 +219,50 @@ impl Entry {
     }
 }
 
+impl Entry {
+    /// As it is stored.
+    pub(crate) fn written(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("it holds only JSON")
+    }
+}
+
+/// A call that ended, as far as its step does not tell.
+pub(crate) struct Ended<'a> {
+    pub(crate) at: u64,
+    pub(crate) call: u64,
+    pub(crate) kind: Kind,
+    pub(crate) name: &'a str,
+    pub(crate) outcome: Outcome,
+}
+
+impl Ended<'_> {
+    /// The entry as it is stored, without making one first: most entries are of this kind.
+    pub(crate) fn written(&self, workflow: &Workflow, step: &Step<'_>) -> Vec<u8> {
+        let mut out = Vec::with_capacity(256);
+        out.extend_from_slice(b"{\"format\":");
+        json::number(&mut out, FORMAT.into());
+        out.extend_from_slice(b",\"at\":");
+        json::number(&mut out, self.at);
+        out.extend_from_slice(b",\"call\":");
+        json::number(&mut out, self.call);
+        out.extend_from_slice(match step.held {
+            Some(_) => b",\"what\":\"held\",\"kind\":",
+            None => b",\"what\":\"step\",\"kind\":",
+        });
+        json::text(&mut out, self.kind.name());
+        out.extend_from_slice(b",\"name\":");
+        json::text(&mut out, self.name);
+        if step.held.is_none() {
+            out.extend_from_slice(b",\"outcome\":");
+            json::text(&mut out, self.outcome.name());
+        }
+        out.push(b',');
+        step.write_trace(workflow, &mut out);
+        out.push(b'}');
+        out
+    }
+}
+
 /// Where the instance stands of which these are all the entries, in order: every step is taken
 /// again, and nothing is judged again.
 ///
@@ -280,7 +324,7 @@ pub fn replay<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interlock_workflow::end;
+    use interlock_workflow::{End, Pass, end};
 
     fn flow() -> Workflow {
         Workflow::builder("w")
@@ -341,6 +385,45 @@ mod tests {
         let mut newer = entry(1, started());
         newer.format = 99;
         assert_eq!(replay(&flow, &[newer]), Err(ReplayError::Format(99)));
+    }
+
+    #[test]
+    fn what_is_written_by_hand_of_the_end_of_a_call_is_its_entry() {
+        let flow = Workflow::builder("w")
+            .state("a", |s| {
+                s.initial()
+                    .tool("go \"on\"", |t| t.success(end("a")).hold())
+            })
+            .build()
+            .unwrap();
+        let instance = flow.start(0);
+        let name = "go \"on\"";
+        let Ok(Pass::Bound(binding)) = flow.admit(instance.position(), Kind::Tool, name) else {
+            panic!("it is bound")
+        };
+        for outcome in Outcome::ALL {
+            let step = flow.step(&instance, binding, &End::from(outcome));
+            let ended = Ended {
+                at: 7,
+                call: 3,
+                kind: Kind::Tool,
+                name,
+                outcome,
+            };
+            let (kind, name, trace) = (Kind::Tool, name.to_owned(), step.trace(&flow));
+            let what = match trace.held {
+                Some(_) => What::Held { kind, name, trace },
+                None => What::Step {
+                    kind,
+                    name,
+                    outcome,
+                    trace,
+                },
+            };
+            let written = ended.written(&flow, &step);
+            let read: Entry = serde_json::from_slice(&written).unwrap();
+            assert_eq!(read, Entry::new(7, Some(3), what), "{outcome}");
+        }
     }
 
     #[test]

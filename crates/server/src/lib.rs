@@ -79,6 +79,7 @@ mod schema;
 mod seal;
 mod server;
 mod signal;
+mod standing;
 mod task;
 mod transport;
 mod uri;

@@ -14,6 +14,7 @@ use crate::{
     round::{Retry, Round, Same},
     sampling,
     server::Inner,
+    standing::Standing,
     uri,
 };
 use http::HeaderMap;
@@ -329,7 +330,12 @@ impl Inner {
         let place = || {
             let workflow = self.workflow.as_ref()?;
             let instance = asked.instance?;
-            Some(convert::place(instance.id(), workflow, instance.position()))
+            Some(Standing {
+                instance: instance.id(),
+                workflow,
+                at: instance.position(),
+                told: &[],
+            })
         };
         let refuse = |no| {
             let stamp = self.stamp(asked.version, place());

@@ -20,6 +20,7 @@ use crate::{
     principal::Principal,
     route::lock,
     seal::Sealer,
+    standing::Standing,
     transport::stdio,
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
@@ -383,7 +384,11 @@ impl Inner {
     }
 
     /// What a result says besides what it is the result of.
-    pub(crate) const fn stamp(&self, version: Version, place: Option<Value>) -> Stamp<'_> {
+    pub(crate) const fn stamp<'a>(
+        &'a self,
+        version: Version,
+        place: Option<Standing<'a>>,
+    ) -> Stamp<'a> {
         Stamp {
             version,
             place,
@@ -393,8 +398,8 @@ impl Inner {
     }
 
     /// When a call that begins now must be over, be it that it waits for its client meanwhile.
-    pub(crate) fn must_be_over(&self, execution: Duration) -> Time {
-        self.clock.now() + execution + self.times.grace + self.ask_timeout
+    pub(crate) fn must_be_over(&self, now: Time, execution: Duration) -> Time {
+        now + execution + self.times.grace + self.ask_timeout
     }
 
     pub(crate) fn books<'a>(&'a self, workflow: &'a Workflow) -> Books<'a> {

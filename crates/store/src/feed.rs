@@ -138,7 +138,19 @@ impl Feeds {
     /// The order of two calls is the order in which they are heard, so a backend that commits
     /// under a lock publishes under it too, and wakes the readers when it has let go of it.
     pub fn publish(&self, changes: impl IntoIterator<Item = (Key, Version)>) -> Readers {
+        let changes: Vec<_> = changes.into_iter().collect();
+        self.publish_each(changes.iter().map(|(key, version)| (key, *version)))
+    }
+
+    /// The same for changes that stay where they are: a key is only copied if anybody listens.
+    pub(crate) fn publish_each<'a>(
+        &self,
+        changes: impl IntoIterator<Item = (&'a Key, Version)>,
+    ) -> Readers {
         let mut queues = lock(&self.queues);
+        if queues.by_feed.is_empty() {
+            return Readers(Vec::new());
+        }
         for (key, version) in changes {
             for queue in queues.by_feed.values_mut() {
                 queue.push(Notice::Changed {

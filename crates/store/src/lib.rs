@@ -116,6 +116,21 @@ pub trait Store: Send + Sync {
         now: Time,
     ) -> Result<Vec<Version>, StoreError>;
 
+    /// The same as [`commit`](Self::commit), by a store that need not wait for anything to do it: a
+    /// caller that cannot wait either, or does not want to pay for a future, asks this first.
+    ///
+    /// `None` means that it would have to wait, and that nothing was done. A store that writes to a
+    /// disk or a network says no more than that.
+    fn commit_at_once(
+        &self,
+        changes: &[Change],
+        entries: &[Entry],
+        now: Time,
+    ) -> Option<Result<Vec<Version>, StoreError>> {
+        let _ = (changes, entries, now);
+        None
+    }
+
     /// Up to `limit` keys of one kind that [`load`](Self::load) would find at `now`, in the byte
     /// order of their ids, behind `after` (the last key of the page before; only its id counts).
     async fn list(

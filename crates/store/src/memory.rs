@@ -50,16 +50,16 @@ impl Store for MemoryStore {
         entries: &[Entry],
         now: Time,
     ) -> Result<Vec<Version>, StoreError> {
-        check(changes, entries)?;
-        let mut data = self.data();
-        data.admit(changes, now)?;
-        let version = data.apply(changes);
-        data.append(entries, now);
-        let news = changes.iter().map(|change| (change.key().clone(), version));
-        let readers = self.shared.feeds.publish(news);
-        drop(data);
-        readers.wake();
-        Ok(vec![version; changes.len()])
+        self.put(changes, entries, now)
+    }
+
+    fn commit_at_once(
+        &self,
+        changes: &[Change],
+        entries: &[Entry],
+        now: Time,
+    ) -> Option<Result<Vec<Version>, StoreError>> {
+        Some(self.put(changes, entries, now))
     }
 
     async fn list(
@@ -148,6 +148,24 @@ impl Store for MemoryStore {
 }
 
 impl MemoryStore {
+    fn put(
+        &self,
+        changes: &[Change],
+        entries: &[Entry],
+        now: Time,
+    ) -> Result<Vec<Version>, StoreError> {
+        check(changes, entries)?;
+        let mut data = self.data();
+        data.admit(changes, now)?;
+        let version = data.apply(changes);
+        data.append(entries, now);
+        let news = changes.iter().map(|change| (change.key(), version));
+        let readers = self.shared.feeds.publish_each(news);
+        drop(data);
+        readers.wake();
+        Ok(vec![version; changes.len()])
+    }
+
     /// No code but ours runs under the lock and none of it can panic half-way through a commit,
     /// so a poisoned lock still guards whole commits.
     fn data(&self) -> MutexGuard<'_, Data> {
@@ -251,9 +269,10 @@ struct Table {
 impl Table {
     fn put(&mut self, id: &Arc<str>, record: Option<Record>) {
         let expires = record.as_ref().and_then(|record| record.value.expires);
-        let replaced = match record {
-            Some(record) => self.records.insert(Arc::clone(id), record),
-            None => self.records.remove(id),
+        let replaced = match (record, self.records.get_mut(id)) {
+            (Some(record), Some(found)) => Some(std::mem::replace(found, record)),
+            (Some(record), None) => self.records.insert(Arc::clone(id), record),
+            (None, _) => self.records.remove(id),
         };
         if let Some(was) = replaced.and_then(|record| record.value.expires) {
             self.expiries.remove(&(was, Arc::clone(id)));

@@ -5,9 +5,12 @@ use crate::{
     Workflow,
     fingerprint::{self, Fingerprint},
     guard::Root,
+    hash::Table,
     intern::{Lists, SymbolId, Symbols},
+    json,
     parts::{Reads, Route},
     validate::{Judged, JudgedBinding, JudgedEdge},
+    visits,
 };
 use std::{
     collections::{HashMap, HashSet},
@@ -40,7 +43,7 @@ impl Workflow {
             state_ids: parts.state_ids,
             initial: parts.initial,
             bindings: Vec::new(),
-            binding_ids: HashMap::new(),
+            binding_ids: Table::default(),
             edges: Vec::new(),
             symbols: parts.symbols,
             lists: Lists::default(),
@@ -55,6 +58,7 @@ impl Workflow {
         }
         workflow.note_conditions();
         workflow.note_readers();
+        workflow.note_counts();
         workflow.fingerprint = fingerprint::of(&workflow);
         workflow
     }
@@ -105,6 +109,35 @@ impl Workflow {
         }
     }
 
+    /// Which states count their visits: all of few, and of many those of which anything may ask for
+    /// it.
+    fn note_counts(&mut self) {
+        let all = self.states.len() <= visits::COUNTS_ALL;
+        for state in &mut self.states {
+            let edges = self.edges[state.edges.clone()].iter();
+            let of_edges = edges.flat_map(|edge| {
+                let set = edge.set.iter().map(|(_, rule)| rule);
+                edge.when.iter().chain(set)
+            });
+            let bindings = &self.bindings[state.bindings.clone()];
+            let guards = bindings.iter().flat_map(|binding| &binding.when);
+            let questions = bindings.iter().flat_map(|binding| &binding.approval);
+            let mut texts = questions
+                .map(|approval| &approval.message)
+                .chain(&state.instructions)
+                .chain(state.sampling.iter().flat_map(|sampling| {
+                    let messages = sampling.messages.iter().map(|message| &message.text);
+                    messages.chain(&sampling.system)
+                }));
+            state.counts_visits = all
+                || state.max_visits.is_some()
+                || of_edges
+                    .chain(guards)
+                    .any(|rule| rule.mentions(Root::Visits))
+                || texts.any(|text| text.written().contains(Root::Visits.name()));
+        }
+    }
+
     fn put_state(&mut self, id: StateId, judged: Judged) -> State {
         let mut own: [Vec<SymbolId>; 3] = Default::default();
         let first_binding = self.bindings.len();
@@ -139,12 +172,16 @@ impl Workflow {
                 error,
             }
         });
+        let mut quoted = Vec::new();
+        json::text(&mut quoted, &judged.name);
         State {
             name: judged.name,
+            quoted: quoted.into(),
             description: judged.description,
             instructions: judged.instructions,
             terminal: judged.terminal,
             max_visits: judged.max_visits,
+            counts_visits: true,
             bindings: first_binding..self.bindings.len(),
             edges: first_edge..self.edges.len(),
             timers,

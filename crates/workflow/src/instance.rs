@@ -1,12 +1,9 @@
 //! One run through a workflow: where it stands, what it remembers, and until when.
 
-use crate::{Artifact, Cause, Position, StateId, Step, Workflow};
+use crate::{Artifact, Cause, Position, StateId, Step, Workflow, visits::Visits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{
-    collections::{HashMap, HashSet},
-    time::Duration,
-};
+use std::{collections::HashSet, time::Duration};
 
 /// How much an instance may remember, in bytes of JSON or so. A value that would exceed it is not
 /// remembered.
@@ -20,7 +17,7 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024;
 pub struct Instance {
     pub(crate) position: Position,
     pub(crate) memory: Map<String, Value>,
-    pub(crate) visits: HashMap<StateId, u32>,
+    pub(crate) visits: Visits,
     /// When it came to its state.
     pub(crate) since: u64,
     /// How many timers of the state have fired.
@@ -82,10 +79,12 @@ impl Workflow {
 /// nothing, and no time is running.
 impl From<Position> for Instance {
     fn from(position: Position) -> Self {
+        let mut visits = Visits::default();
+        visits.add(position.state);
         Self {
             position,
             memory: Map::new(),
-            visits: HashMap::from([(position.state, 1)]),
+            visits,
             since: 0,
             fired: 0,
             due: None,
@@ -105,9 +104,10 @@ impl Instance {
         &self.memory
     }
 
-    /// How often it has come to a state since it began.
+    /// How often it has come to a state since it began. In a workflow of more than 64 states only
+    /// those are counted of which anything asks for it; of the others it is 0.
     pub fn visits(&self, state: StateId) -> u32 {
-        self.visits.get(&state).copied().unwrap_or_default()
+        self.visits.of(state)
     }
 
     /// How many timers of its state have fired since it came there.
@@ -176,8 +176,9 @@ impl Instance {
 
     fn enter(&mut self, workflow: &Workflow, now: u64) {
         let state = self.position.state;
-        let visits = self.visits.entry(state).or_default();
-        *visits = visits.saturating_add(1);
+        if workflow.state(state).counts_visits {
+            self.visits.add(state);
+        }
         self.since = now;
         self.fired = 0;
         self.wind_up(workflow);

@@ -1,6 +1,6 @@
 //! Small numbers for states, artifacts and lists, so that the gate never compares names.
 
-use crate::{Artifact, Kind, Span, StateId, uri_template};
+use crate::{Artifact, Kind, Span, StateId, hash::Table, uri_template};
 use std::{collections::HashMap, sync::Arc};
 
 /// One of the different lists that a [`Workflow`](crate::Workflow) can show.
@@ -109,7 +109,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Symbols {
     all: Vec<Symbol>,
-    ids: [HashMap<Arc<str>, SymbolId>; 3],
+    ids: [Table<Arc<str>, SymbolId>; 3],
     /// The resources that are templates.
     templates: Vec<SymbolId>,
 }

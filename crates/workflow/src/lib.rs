@@ -55,8 +55,11 @@ mod fingerprint;
 mod gate;
 mod graph;
 mod guard;
+mod hash;
 mod instance;
 mod intern;
+#[doc(hidden)]
+pub mod json;
 mod model;
 mod nearest;
 mod parts;
@@ -70,6 +73,7 @@ mod template;
 mod trace;
 mod uri_template;
 mod validate;
+mod visits;
 mod workflow;
 mod xstate;
 

@@ -23,15 +23,20 @@ impl Kind {
     pub(crate) fn index(self) -> usize {
         self as usize
     }
+
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tool => "tool",
+            Self::Resource => "resource",
+            Self::Prompt => "prompt",
+        }
+    }
 }
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Tool => "tool",
-            Self::Resource => "resource",
-            Self::Prompt => "prompt",
-        })
+        f.write_str(self.name())
     }
 }
 
@@ -66,17 +71,22 @@ impl Outcome {
     pub(crate) fn index(self) -> usize {
         self as usize
     }
-}
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
             Self::Success => "success",
             Self::Error => "error",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
             Self::Unknown => "unknown",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 

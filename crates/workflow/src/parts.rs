@@ -7,10 +7,14 @@ use std::{ops::Range, sync::Arc, time::Duration};
 #[derive(Clone, Debug)]
 pub struct State {
     pub(crate) name: Arc<str>,
+    /// The name as JSON.
+    pub(crate) quoted: Box<[u8]>,
     pub(crate) description: Option<String>,
     pub(crate) instructions: Option<Text>,
     pub(crate) terminal: bool,
     pub(crate) max_visits: Option<u32>,
+    /// Whether anything may ask how often an instance has come here.
+    pub(crate) counts_visits: bool,
     pub(crate) bindings: Range<usize>,
     /// All that lead away, in this order: of its bindings, of its timers, of its sampling.
     pub(crate) edges: Range<usize>,
@@ -26,6 +30,16 @@ impl State {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What it is called, as JSON.
+    pub fn quoted_name(&self) -> &[u8] {
+        &self.quoted
+    }
+
+    /// What it is called, for whoever keeps that.
+    pub fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     /// What it means.

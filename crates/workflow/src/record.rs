@@ -1,6 +1,6 @@
 //! An instance as plain data, for whoever keeps it.
 
-use crate::{Held, Instance, Position, Workflow};
+use crate::{Held, Instance, Position, Workflow, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -54,10 +54,52 @@ impl Instance {
             fired: self.fired,
             memory: self.memory.clone(),
             visits: visits
-                .map(|(state, visits)| (workflow.state_name(*state).to_owned(), *visits))
+                .map(|(state, visits)| (workflow.state_name(state).to_owned(), visits))
                 .collect(),
             held: self.held.clone(),
         }
+    }
+
+    /// Writes what [`record`](Self::record) says as JSON, without making a record first.
+    ///
+    /// ```
+    /// use interlock_workflow::{Workflow, end};
+    ///
+    /// let flow = Workflow::builder("hello")
+    ///     .state("new", |s| s.initial().tool("greet", |t| t.success(end("done"))))
+    ///     .build()?;
+    /// let instance = flow.start(7);
+    /// let mut written = Vec::new();
+    /// instance.write_record(&flow, &mut written);
+    /// assert_eq!(written, serde_json::to_vec(&instance.record(&flow))?);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_record(&self, workflow: &Workflow, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"state\":");
+        out.extend_from_slice(workflow.state(self.position.state).quoted_name());
+        out.extend_from_slice(b",\"finished\":");
+        json::truth(out, self.position.finished);
+        out.extend_from_slice(b",\"since\":");
+        json::number(out, self.since);
+        out.extend_from_slice(b",\"fired\":");
+        json::number(out, self.fired as u64);
+        out.extend_from_slice(b",\"memory\":");
+        json::value(out, &self.memory);
+        out.extend_from_slice(b",\"visits\":{");
+        for (at, (state, visits)) in self.visits.iter().enumerate() {
+            if at > 0 {
+                out.push(b',');
+            }
+            out.extend_from_slice(workflow.state(state).quoted_name());
+            out.push(b':');
+            json::number(out, visits.into());
+        }
+        out.extend_from_slice(b"},\"held\":");
+        match &self.held {
+            Some(held) => json::value(out, held),
+            None => out.extend_from_slice(b"null"),
+        }
+        out.push(b'}');
     }
 }
 
@@ -83,7 +125,7 @@ impl Workflow {
         };
         instance.visits.clear();
         for (state, visits) in record.visits {
-            instance.visits.insert(id(state)?, visits);
+            instance.visits.set(id(state)?, visits);
         }
         if !position.finished {
             instance.wind_up(self);
@@ -96,6 +138,39 @@ impl Workflow {
 mod tests {
     use super::*;
     use crate::end;
+
+    #[test]
+    fn what_is_written_by_hand_is_the_record() {
+        let flow = Workflow::builder("w")
+            .state("a \"b\"", |s| {
+                s.initial().tool("go", |t| t.success("z").hold())
+            })
+            .state("z", |s| s.tool("go", |t| t.success(end("done"))))
+            .build()
+            .unwrap();
+        let mut instance = flow.start(u64::MAX);
+        let check = |instance: &Instance| {
+            let mut written = Vec::new();
+            instance.write_record(&flow, &mut written);
+            let read: Record = serde_json::from_slice(&written).unwrap();
+            assert_eq!(read, instance.record(&flow));
+            assert_eq!(flow.restore(read).unwrap(), *instance);
+        };
+        check(&instance);
+        let artifact = crate::Artifact::new(crate::Kind::Tool, "go");
+        let (args, principal) = (serde_json::json!({ "x": [1] }), Value::Null);
+        instance.held = Some(Held {
+            artifact,
+            args,
+            principal,
+        });
+        instance.memory.insert("k\n".to_owned(), Value::from(0.5));
+        instance.position.state = flow.state_id("z").unwrap();
+        instance.visits.set(instance.position.state, 1_000_000);
+        instance.position.finished = true;
+        instance.fired = 3;
+        check(&instance);
+    }
 
     #[test]
     fn a_record_of_another_workflow_is_refused() {

@@ -127,6 +127,43 @@ impl Step<'_> {
     }
 }
 
+impl Step<'_> {
+    /// Writes the members of what [`trace`](Self::trace) says as JSON, without the braces and
+    /// without making a trace first, if the step is one of those that most are.
+    pub fn write_trace(&self, workflow: &Workflow, out: &mut Vec<u8>) {
+        let is_plain = self.set.is_empty() && self.faults.is_empty() && self.held.is_none();
+        if !is_plain {
+            let written = serde_json::to_string(&self.trace(workflow)).expect("it holds only JSON");
+            let members = written
+                .strip_prefix('{')
+                .and_then(|rest| rest.strip_suffix('}'));
+            out.extend_from_slice(members.unwrap_or_default().as_bytes());
+            return;
+        }
+        let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
+        out.extend_from_slice(b"\"from\":");
+        out.extend_from_slice(workflow.state(self.from).quoted_name());
+        out.extend_from_slice(b",\"to\":");
+        out.extend_from_slice(workflow.state(self.to).quoted_name());
+        if self.terminal {
+            out.extend_from_slice(b",\"terminal\":true");
+        }
+        if self.after.state != self.to {
+            out.extend_from_slice(b",\"after\":");
+            out.extend_from_slice(workflow.state(self.after.state).quoted_name());
+        }
+        if self.after.finished {
+            out.extend_from_slice(b",\"finished\":true");
+        }
+        if self.enters {
+            out.extend_from_slice(b",\"enters\":true");
+        }
+        if self.taken.is_some_and(by_time) {
+            out.extend_from_slice(b",\"by_time\":true");
+        }
+    }
+}
+
 impl Fault {
     /// In words, for the journal.
     pub fn told(&self, workflow: &Workflow) -> String {
@@ -174,5 +211,51 @@ impl Instance {
         };
         self.go(workflow, going, now);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{End, Kind, Outcome, Pass, end, to};
+    use std::time::Duration;
+
+    #[test]
+    fn what_is_written_by_hand_is_the_trace() {
+        let flow = Workflow::builder("w")
+            .state("a \"b\"", |s| {
+                s.initial()
+                    .tool("go", |t| t.success("b").error("a \"b\"").hold())
+                    .tool("end", |t| t.success(end("b")))
+                    .tool("note", |t| {
+                        t.success(to("b").set("k", "1").set("x", "args.x"))
+                    })
+                    .after(Duration::from_secs(1), "b")
+            })
+            .state("b", |s| s.tool("go", |t| t.success("a \"b\"")))
+            .build()
+            .unwrap();
+        let instance = flow.start(0);
+        let mut steps = vec![
+            flow.expire(&instance, 5_000).unwrap(),
+            flow.put(&instance, flow.state_id("b").unwrap()),
+        ];
+        for name in ["go", "end", "note"] {
+            let Ok(Pass::Bound(binding)) = flow.admit(instance.position(), Kind::Tool, name) else {
+                panic!("{name} is bound")
+            };
+            for outcome in Outcome::ALL {
+                let step = flow.step(&instance, binding, &End::from(outcome));
+                steps.push(step.clone().finishing());
+                steps.push(step);
+            }
+        }
+        for step in steps {
+            let mut written = b"{".to_vec();
+            step.write_trace(&flow, &mut written);
+            written.push(b'}');
+            let read: Trace = serde_json::from_slice(&written).unwrap();
+            assert_eq!(read, step.trace(&flow));
+        }
     }
 }

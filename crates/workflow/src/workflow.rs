@@ -8,6 +8,7 @@ use crate::{
     Binding, Catalogue, Edge, Finding, Finish, Kind, Outcome, Position, Settings, State, StateId,
     catalogue,
     fingerprint::Fingerprint,
+    hash::Table,
     intern::{EdgeId, ListId, Lists, SymbolId, Symbols},
     samples,
 };
@@ -42,7 +43,7 @@ pub struct Workflow {
     pub(crate) initial: StateId,
     /// Grouped by state; within a state as written.
     pub(crate) bindings: Vec<Binding>,
-    pub(crate) binding_ids: HashMap<(StateId, SymbolId), usize>,
+    pub(crate) binding_ids: Table<(StateId, SymbolId), usize>,
     /// Grouped by the state they lead away from.
     pub(crate) edges: Vec<Edge>,
     pub(crate) symbols: Symbols,

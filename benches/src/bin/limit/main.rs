@@ -42,10 +42,14 @@ fn serve(http: Option<&str>, tools: usize) -> io::Result<()> {
     }
 }
 
-/// The address, if it is HTTP, and the number of tools.
+/// The address, if it is HTTP, and the number of tools. It has no workflow, whoever wants one.
 fn wanted(arguments: &[String]) -> Option<(Option<&str>, usize)> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let (way, tools) = match *arguments {
+    let ungated = match *arguments {
+        [ref ungated @ .., "--gate", _, "--states", _] => ungated,
+        ref ungated => ungated,
+    };
+    let (way, tools) = match *ungated {
         [ref way @ .., "--tools", number] => (way, number.parse().ok()?),
         ref way => (way, interlock_benches::tools::USUAL),
     };

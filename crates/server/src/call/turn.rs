@@ -102,8 +102,13 @@ impl Running {
         };
         match judged {
             Ok(Pass::Bound(binding)) if binding.moves() => {
-                let turn = Arc::clone(instance).turn(workflow.settings().busy);
-                Judged::InTurn(Waiting::Turn(turn.boxed()))
+                Judged::InTurn(match instance.turn_at_once() {
+                    Some(held) => Waiting::Held(Some(held)),
+                    None => {
+                        let turn = Arc::clone(instance).turn(workflow.settings().busy);
+                        Waiting::Turn(turn.boxed())
+                    }
+                })
             }
             Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
             Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
@@ -138,7 +143,7 @@ impl Running {
                 Agreed::Stale => continue,
             };
             let execution = self.execution(binding.deadline());
-            let until = inner.must_be_over(execution);
+            let until = inner.must_be_over(inner.clock.now(), execution);
             let made = (self.made.as_ref(), agreed);
             let books = inner.books(workflow);
             let marked = held.mark(books, binding, made, until).await;
@@ -215,7 +220,7 @@ impl Running {
         }
     }
 
-    fn execution(&self, deadline: Option<Duration>) -> Duration {
+    pub(super) fn execution(&self, deadline: Option<Duration>) -> Duration {
         deadline
             .or(self.timeout)
             .unwrap_or(self.inner().times.execution)
@@ -242,15 +247,17 @@ impl Running {
                 self.ask_model(workflow, turn, 0).await;
             }
             Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
-            Err(error) => {
-                self.reply = None;
-                let no = self.unsaved(error);
-                let refusal = no.refusal.because(
-                    "the step could not be saved, and what was called may have taken effect",
-                );
-                self.no = Some(refusal.into());
-            }
+            Err(error) => self.lost_step(error),
         }
+    }
+
+    /// What its handler said does not hold, as its step could not be saved.
+    pub(super) fn lost_step(&mut self, error: KeepError) {
+        self.reply = None;
+        let refusal = self.unsaved(error).refusal;
+        let refusal = refusal
+            .because("the step could not be saved, and what was called may have taken effect");
+        self.no = Some(refusal.into());
     }
 
     /// The instance has moved: what that means to the caller, and what everybody hears of it.

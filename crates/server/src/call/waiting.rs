@@ -28,6 +28,8 @@ pub(super) enum Waiting {
     /// For a place among the calls of its tool.
     Place(BoxFuture<'static, Option<OwnedSemaphorePermit>>),
     Turn(BoxFuture<'static, Option<Held>>),
+    /// For nothing: nobody else had the turn.
+    Held(Option<Held>),
     /// For the instance that it means.
     Instance(BoxFuture<'static, Result<Arc<Instance>, No>>),
     /// For what the client says to a question about it.
@@ -67,6 +69,10 @@ impl Waiting {
             },
             Self::Place(place) => Came::Place(place.await),
             Self::Turn(turn) => Came::Turn(turn.await),
+            Self::Held(held) => match held.take() {
+                Some(held) => Came::Turn(Some(held)),
+                None => std::future::pending().await,
+            },
             Self::Instance(instance) => Came::Instance(instance.await),
             Self::Consent(consent) => Came::Consent(consent.await),
             Self::Handler(handler) => Came::Finished(poll_fn(|task| handler.poll(task)).await),
@@ -78,6 +84,7 @@ impl Waiting {
     pub(super) fn ready(&mut self) -> Option<Came> {
         match self {
             Self::Judged(judged) => judged.take().map(Came::Judgement),
+            Self::Held(held) => held.take().map(|held| Came::Turn(Some(held))),
             Self::Handler(handler) => {
                 match handler.poll(&mut task::Context::from_waker(Waker::noop())) {
                     Poll::Ready(finished) => Some(Came::Finished(finished)),

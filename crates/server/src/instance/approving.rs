@@ -1,6 +1,6 @@
 //! What operators are asked about calls of an instance, and what their answers do.
 
-use super::{Books, Held, Instance, KeepError, keeping::Writing, operating::Decision};
+use super::{Books, Held, Instance, KeepError, Seen, keeping::Writing, operating::Decision};
 use crate::{
     approval::{self, ApprovalRequest},
     journal::{Entry, What},
@@ -35,18 +35,19 @@ impl From<KeepError> for Unanswered {
     }
 }
 
-impl Instance {
+impl Seen {
     /// How often the instance has changed, and what operators are asked about it, once this is
     /// written.
-    pub(super) fn asking(&self, asking: Asking) -> (u64, Vec<ApprovalRequest>) {
-        let seen = lock(&self.seen);
+    pub(super) fn asking(&self, asking: &Asking) -> (u64, Vec<ApprovalRequest>) {
         match asking {
-            Asking::Stays => (seen.edition, seen.asked.clone()),
-            Asking::Void => (seen.edition.wrapping_add(1), Vec::new()),
-            Asking::Is(asked) => (seen.edition, asked),
+            Asking::Stays => (self.edition, self.asked.clone()),
+            Asking::Void => (self.edition.wrapping_add(1), Vec::new()),
+            Asking::Is(asked) => (self.edition, asked.clone()),
         }
     }
+}
 
+impl Instance {
     /// How often it has changed.
     pub(crate) fn edition(&self) -> u64 {
         lock(&self.seen).edition
@@ -128,7 +129,7 @@ impl Held {
             }
         };
         let writing = Writing {
-            what: Some(decision.entry(books.now.0, what)),
+            what: Some(decision.entry(books.now.0, what).written()),
             ..self.as_it_is(Asking::Is(asked))
         };
         Ok(self.instance.write(books, writing).await?)
@@ -148,7 +149,7 @@ impl Held {
         what: Option<What>,
     ) -> Result<bool, KeepError> {
         let writing = Writing {
-            what: what.map(|what| Entry::new(books.now.0, None, what)),
+            what: what.map(|what| Entry::new(books.now.0, None, what).written()),
             ..self.as_it_is(Asking::Is(asked))
         };
         match self.instance.write(books, writing).await {
@@ -161,7 +162,7 @@ impl Held {
         }
     }
 
-    fn as_it_is(&self, asking: Asking) -> Writing {
+    fn as_it_is(&self, asking: Asking) -> Writing<'static> {
         let seen = lock(&self.instance.seen);
         Writing {
             known: Arc::clone(&seen.run),

@@ -3,9 +3,10 @@
 use super::{
     Instance, Lease, Seen,
     approving::Asking,
-    stored::{self, Besides, Found, Running},
+    stored::{self, Besides, Found, Running, Text},
 };
 use crate::{
+    approval::ApprovalRequest,
     effect::Effects,
     journal::{Entry, What},
     route::lock,
@@ -52,76 +53,142 @@ impl KeepError {
 }
 
 /// How an instance is to stand, and what the journal says about it.
-pub(super) struct Writing {
+pub(super) struct Writing<'a> {
     /// As what whoever writes knows it: if it is not that any more, nothing is written.
     pub(super) known: Arc<Run>,
     pub(super) run: Arc<Run>,
     pub(super) calls: u64,
-    pub(super) running: Option<Running>,
-    pub(super) what: Option<Entry>,
+    pub(super) running: Option<&'a Running>,
+    /// The entry, as it is written.
+    pub(super) what: Option<Vec<u8>>,
     pub(super) asking: Asking,
+}
+
+/// What is about to be committed, and what is known once it is.
+struct Draft {
+    change: [Change; 1],
+    entries: Vec<store::Entry>,
+    text: Text,
+    told: Untold,
+    before: u64,
+    count: u64,
+    edition: u64,
+    asked: Vec<ApprovalRequest>,
 }
 
 impl Instance {
     /// One commit of how the instance stands and of everything that its journal has to say.
-    pub(super) async fn write(&self, books: &Books<'_>, writing: Writing) -> Result<(), KeepError> {
+    pub(super) async fn write(
+        &self,
+        books: &Books<'_>,
+        writing: Writing<'_>,
+    ) -> Result<(), KeepError> {
         let _pen = self.pen.lock().await;
-        let Writing {
-            known,
-            run,
-            calls,
-            running,
-            what,
-            asking,
-        } = writing;
-        if !Arc::ptr_eq(&known, &lock(&self.seen).run) {
-            // Somebody has read what others wrote, and knows a version that the writer does not.
-            let key = self.key.clone();
-            return Err(StoreError::Conflict { key }.into());
+        let draft = self.draft(books, &writing)?;
+        let (change, entries) = (&draft.change, &draft.entries);
+        let committed = books.store.commit(change, entries, time(books.now)).await;
+        let (before, count) = (draft.before, draft.count);
+        self.committed(writing, draft, committed)?;
+        self.prune(books, before, count).await;
+        Ok(())
+    }
+
+    /// The same, if nobody has to wait for anything. `None`: somebody would, and nothing is done.
+    pub(super) fn write_at_once(
+        &self,
+        books: &Books<'_>,
+        writing: Writing<'_>,
+    ) -> Option<Result<(), KeepError>> {
+        let _pen = self.pen.try_lock().ok()?;
+        let draft = match self.draft(books, &writing) {
+            Ok(draft) => draft,
+            Err(error) => return Some(Err(error)),
+        };
+        let committed = if books.prune_up_to(draft.before, draft.count).is_none() {
+            let (change, entries) = (&draft.change, &draft.entries);
+            books.store.commit_at_once(change, entries, time(books.now))
+        } else {
+            // For that one may have to wait.
+            None
+        };
+        match committed {
+            Some(committed) => Some(self.committed(writing, draft, committed)),
+            None => {
+                self.not_told(draft.told);
+                None
+            }
         }
-        let (edition, asked) = self.asking(asking);
-        let (version, before, told) = self.to_tell(books);
-        let entries: Vec<_> = told.entries().chain(&what).map(|e| self.entry(e)).collect();
-        let count = before.saturating_add(entries.len() as u64);
+    }
+
+    fn draft(&self, books: &Books<'_>, writing: &Writing<'_>) -> Result<Draft, KeepError> {
+        let (edition, asked, unclear) = {
+            let seen = lock(&self.seen);
+            if !Arc::ptr_eq(&writing.known, &seen.run) {
+                // Somebody has read what others wrote, and knows a version that the writer does not.
+                let key = self.key.clone();
+                return Err(StoreError::Conflict { key }.into());
+            }
+            let (edition, asked) = seen.asking(&writing.asking);
+            (edition, asked, seen.unclear.clone())
+        };
+        let (last, told) = self.to_tell(books, &writing.run);
+        let told_entries = told.entries().map(|entry| self.entry(entry));
+        let what = writing.what.as_deref();
+        let own = what.map(|bytes| store::Entry::new(self.key.clone(), bytes));
+        let entries: Vec<_> = told_entries.chain(own).collect();
+        let count = last.entries.saturating_add(entries.len() as u64);
         let owner = self.lease.as_ref().map(Lease::principal);
-        let unclear = lock(&self.seen).unclear.clone();
         let besides = Besides {
-            calls,
+            calls: writing.calls,
             entries: count,
-            running: running.as_ref(),
+            running: writing.running,
             edition,
             asked: &asked,
             unclear: unclear.as_ref(),
         };
-        let bytes = stored::written(books, &run, besides, owner);
-        let value = self.value(bytes);
-        let change = match version {
+        let before = last.text.as_ref().map(|text| (text, last.holds));
+        let text = stored::written(books, &writing.run, besides, owner, before);
+        let value = self.value(Arc::clone(&text.bytes));
+        let change = match last.version {
             Some(version) => Change::update(self.key.clone(), version, value),
             None => Change::create(self.key.clone(), value),
         };
-        let committed = books
-            .store
-            .commit(&[change], &entries, time(books.now))
-            .await;
+        Ok(Draft {
+            change: [change],
+            entries,
+            text,
+            told,
+            before: last.entries,
+            count,
+            edition,
+            asked,
+        })
+    }
+
+    /// Remembers what was committed, or that it was not.
+    fn committed(
+        &self,
+        writing: Writing<'_>,
+        draft: Draft,
+        committed: Result<Vec<store::Version>, StoreError>,
+    ) -> Result<(), KeepError> {
         let versions = match committed {
             Ok(versions) => versions,
             Err(error) => {
-                self.not_told(told);
+                self.not_told(draft.told);
                 return Err(error.into());
             }
         };
-        {
-            let mut seen = lock(&self.seen);
-            seen.run = run;
-            seen.version = versions.first().copied();
-            seen.calls = calls;
-            (seen.edition, seen.asked) = (edition, asked);
-            seen.entries = count;
-            seen.began = None;
-            seen.lost = None;
-            seen.elsewhere = None;
-        }
-        self.prune(books, before, count).await;
+        let mut seen = lock(&self.seen);
+        seen.run = writing.run;
+        seen.text = Some(draft.text);
+        seen.version = versions.first().copied();
+        seen.calls = writing.calls;
+        (seen.edition, seen.asked) = (draft.edition, draft.asked);
+        seen.entries = draft.count;
+        seen.began = None;
+        seen.lost = None;
+        seen.elsewhere = None;
         Ok(())
     }
 
@@ -129,7 +196,8 @@ impl Instance {
     pub(super) async fn write_refusals(&self, books: &Books<'_>) -> Result<(), KeepError> {
         let _pen = self.pen.lock().await;
         let is_there = self.is_there(books).await?;
-        let (_, before, mut told) = self.to_tell(books);
+        let (last, mut told) = self.to_tell(books, &self.run());
+        let before = last.entries;
         if told.refusals.is_empty() {
             self.not_told(told);
             return Ok(());
@@ -177,9 +245,15 @@ impl Instance {
         store::Entry::new(self.key.clone(), bytes)
     }
 
-    /// What the journal does not say yet, and on which version it is said.
-    fn to_tell(&self, books: &Books<'_>) -> (Option<store::Version>, u64, Untold) {
+    /// What the journal does not say yet, and what was said last.
+    fn to_tell(&self, books: &Books<'_>, run: &Arc<Run>) -> (Last, Untold) {
         let mut seen = lock(&self.seen);
+        let last = Last {
+            version: seen.version,
+            entries: seen.entries,
+            text: seen.text.clone(),
+            holds: Arc::ptr_eq(&seen.run, run),
+        };
         let started = || What::Started {
             workflow: books.workflow.name().to_owned(),
             fingerprint: books.workflow.fingerprint().0,
@@ -189,8 +263,7 @@ impl Instance {
             refusals: std::mem::take(&mut seen.refusals),
             unwritten: std::mem::take(&mut seen.unwritten),
         };
-        let untold = untold.with_count(books.now);
-        (seen.version, seen.entries, untold)
+        (last, untold.with_count(books.now))
     }
 
     /// It could not be said, and has to be said later.
@@ -265,7 +338,7 @@ impl Instance {
             held.catch_up(books).await?;
         }
         let _pen = self.pen.lock().await;
-        let (version, _, untold) = self.to_tell(&books);
+        let (Last { version, .. }, untold) = self.to_tell(&books, &self.run());
         lock(&self.seen).ended = true;
         let is_kept = books.journal_limit.is_none();
         let ended = Entry::new(books.now.0, None, What::Ended);
@@ -289,16 +362,24 @@ impl Instance {
 
     /// Now and then drops the oldest journal entries. If that fails, what was written is written.
     async fn prune(&self, books: &Books<'_>, before: u64, count: u64) {
-        const NOW_AND_THEN: u64 = 256;
-        let is_time = before / NOW_AND_THEN != count / NOW_AND_THEN;
-        if let Some(limit) = books.journal_limit
-            && is_time
-            && count > limit
-            && let Err(error) = books.store.prune(&self.key, Seq(count - limit)).await
+        if let Some(up_to) = books.prune_up_to(before, count)
+            && let Err(error) = books.store.prune(&self.key, up_to).await
         {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "a journal could not be shortened");
         }
+    }
+}
+
+impl Books<'_> {
+    /// Up to where a journal is to be pruned that had so many entries before and has so many now.
+    fn prune_up_to(&self, before: u64, count: u64) -> Option<Seq> {
+        const NOW_AND_THEN: u64 = 256;
+        let is_time = before / NOW_AND_THEN != count / NOW_AND_THEN;
+        let limit = self
+            .journal_limit
+            .filter(|limit| is_time && count > *limit)?;
+        Some(Seq(count - limit))
     }
 }
 
@@ -309,6 +390,7 @@ impl Seen {
     /// given up before the store had answered.
     pub(super) fn take_over(&mut self, found: Found, version: store::Version, server: u64) {
         self.run = Arc::new(found.run);
+        self.text = None;
         self.version = Some(version);
         self.calls = found.calls;
         (self.edition, self.asked) = (found.edition, found.asked);
@@ -322,6 +404,15 @@ impl Seen {
             running => (None, running),
         };
     }
+}
+
+/// What was written last.
+struct Last {
+    version: Option<store::Version>,
+    entries: u64,
+    /// The record, and whether the run that is to be written is still what it says.
+    text: Option<Text>,
+    holds: bool,
 }
 
 /// What the journal does not say yet.

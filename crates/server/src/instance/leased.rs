@@ -83,7 +83,7 @@ impl Instance {
     }
 
     /// What it is stored as.
-    pub(super) fn value(&self, bytes: Vec<u8>) -> Value {
+    pub(super) fn value(&self, bytes: Arc<[u8]>) -> Value {
         let value = Value::new(bytes);
         match &self.lease {
             Some(lease) => value.until(store::Time(lease.expires.load(Ordering::Relaxed))),

@@ -3,10 +3,10 @@
 use super::{KeepError, keeping::Books};
 use crate::{approval::ApprovalRequest, principal::Principal};
 use interlock_store::Record as Kept;
-use interlock_workflow::{Binding, Call, Instance as Run, Kind, Outcome, Position, Record};
+use interlock_workflow::{Binding, Call, Instance as Run, Kind, Outcome, Position, Record, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// The format in which records are written now.
 const FORMAT: u32 = 2;
@@ -147,6 +147,28 @@ mod shared {
 }
 
 impl Running {
+    fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"call\":");
+        json::number(out, self.call);
+        out.extend_from_slice(b",\"kind\":");
+        json::text(out, self.kind.name());
+        out.extend_from_slice(b",\"name\":");
+        json::text(out, &self.name);
+        out.extend_from_slice(b",\"until\":");
+        json::number(out, self.until);
+        out.extend_from_slice(b",\"server\":");
+        json::number(out, self.server);
+        if let Some(made) = self.made.as_deref() {
+            out.extend_from_slice(b",\"made\":");
+            json::value(out, made);
+        }
+        if let Some(question) = &self.question {
+            out.extend_from_slice(b",\"question\":");
+            json::value(out, question);
+        }
+        out.push(b'}');
+    }
+
     pub(super) fn made(&self) -> &Made {
         self.made.as_deref().unwrap_or(&NOTHING)
     }
@@ -157,9 +179,8 @@ impl Running {
     }
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
 struct Stored {
-    format: u32,
     workflow: String,
     fingerprint: u64,
     calls: u64,
@@ -260,26 +281,84 @@ pub(super) struct Besides<'a> {
     pub(super) unclear: Option<&'a Unclear>,
 }
 
+/// A record as it is stored, and where in it the run stands: what did not change need not be
+/// written anew.
+#[derive(Clone, Debug)]
+pub(super) struct Text {
+    pub(super) bytes: Arc<[u8]>,
+    /// Where the head ends that all records of an instance begin with.
+    head: usize,
+    run: Range<usize>,
+}
+
+impl Text {
+    fn head(&self) -> &[u8] {
+        &self.bytes[..self.head]
+    }
+
+    fn run(&self) -> &[u8] {
+        &self.bytes[self.run.clone()]
+    }
+}
+
+/// Writes a record. If there is one from before, its head still holds, and perhaps what it says of
+/// the run.
 pub(super) fn written(
     books: &Books<'_>,
     run: &Run,
     besides: Besides<'_>,
     owner: Option<&Principal>,
-) -> Vec<u8> {
-    let stored = Stored {
-        format: FORMAT,
-        workflow: books.workflow.name().to_owned(),
-        fingerprint: books.workflow.fingerprint().0,
-        calls: besides.calls,
-        entries: besides.entries,
-        run: run.record(books.workflow),
-        running: besides.running.cloned(),
-        edition: besides.edition,
-        asked: besides.asked.to_vec(),
-        owner: owner.map(Owner::new),
-        unclear: besides.unclear.cloned(),
-    };
-    serde_json::to_vec(&stored).expect("it holds only JSON")
+    before: Option<(&Text, bool)>,
+) -> Text {
+    let mut out = Vec::with_capacity(before.map_or(512, |(text, _)| text.bytes.len() + 256));
+    match before {
+        Some((text, _)) => out.extend_from_slice(text.head()),
+        None => {
+            out.extend_from_slice(b"{\"format\":");
+            json::number(&mut out, FORMAT.into());
+            out.extend_from_slice(b",\"workflow\":");
+            json::text(&mut out, books.workflow.name());
+            out.extend_from_slice(b",\"fingerprint\":");
+            json::number(&mut out, books.workflow.fingerprint().0);
+        }
+    }
+    let head = out.len();
+    out.extend_from_slice(b",\"calls\":");
+    json::number(&mut out, besides.calls);
+    out.extend_from_slice(b",\"entries\":");
+    json::number(&mut out, besides.entries);
+    out.extend_from_slice(b",\"run\":");
+    let begin = out.len();
+    match before {
+        Some((text, true)) => out.extend_from_slice(text.run()),
+        Some((_, false)) | None => run.write_record(books.workflow, &mut out),
+    }
+    let run = begin..out.len();
+    out.extend_from_slice(b",\"running\":");
+    match besides.running {
+        Some(running) => running.write(&mut out),
+        None => out.extend_from_slice(b"null"),
+    }
+    out.extend_from_slice(b",\"edition\":");
+    json::number(&mut out, besides.edition);
+    if !besides.asked.is_empty() {
+        out.extend_from_slice(b",\"asked\":");
+        json::value(&mut out, besides.asked);
+    }
+    if let Some(unclear) = besides.unclear {
+        out.extend_from_slice(b",\"unclear\":");
+        json::value(&mut out, unclear);
+    }
+    if let Some(owner) = owner {
+        out.extend_from_slice(b",\"owner\":");
+        json::value(&mut out, &Owner::new(owner));
+    }
+    out.push(b'}');
+    Text {
+        bytes: out.into(),
+        head,
+        run,
+    }
 }
 
 /// Reads a record of this format or the one before.
@@ -399,7 +478,7 @@ mod tests {
     use super::*;
     use interlock_proto::Time;
     use interlock_store::{MemoryStore, Value as Bytes, Version};
-    use interlock_workflow::{Workflow, end};
+    use interlock_workflow::{Artifact, Workflow, end};
 
     fn flow(name: &str) -> Workflow {
         Workflow::builder(name)
@@ -464,14 +543,76 @@ mod tests {
             Principal::new("alice"),
         ];
         let of = |owner| {
-            let bytes = written(&books, &flow.start(0), Besides::default(), owner);
-            let found = reads(&flow, bytes).unwrap();
+            let text = written(&books, &flow.start(0), Besides::default(), owner, None);
+            let found = reads(&flow, text.bytes.to_vec()).unwrap();
             everybody.each_ref().map(|one| found.is_of(one))
         };
         assert_eq!(of(None), [false; 3]);
         assert_eq!(of(Some(&everybody[0])), [true, false, false]);
         assert_eq!(of(Some(&everybody[1])), [false, true, false]);
         assert_eq!(of(Some(&everybody[2])), [false, false, true]);
+    }
+
+    #[test]
+    fn what_is_written_is_read_again_be_it_copied_from_the_record_before() {
+        let flow = flow("a \"w\"");
+        let store = MemoryStore::default();
+        let books = Books {
+            store: &store,
+            workflow: &flow,
+            now: Time(0),
+            journal_limit: None,
+            effects: None,
+        };
+        let running = Running {
+            call: 8,
+            kind: Kind::Prompt,
+            name: "a\nb".to_owned(),
+            until: u64::MAX,
+            server: 3,
+            made: Some(Arc::new(Made {
+                args: serde_json::json!({ "x": 1 }),
+                principal: Value::Null,
+            })),
+            question: Some(Question {
+                principal: Value::Null,
+                ticket: Some("t".to_owned()),
+            }),
+        };
+        let run = flow.start(5);
+        let first = written(&books, &run, Besides::default(), None, None);
+        let alice = Principal::new("alice");
+        let go = Artifact::new(Kind::Tool, "go");
+        let holds = std::time::Duration::from_secs(1);
+        let args = serde_json::json!({ "n": 1 });
+        let call = (&alice, &go, &args);
+        let asked = [ApprovalRequest::new(call, "Go?".to_owned(), holds, Time(0))];
+        let unclear = Unclear {
+            kind: Kind::Tool,
+            name: "go".to_owned(),
+            repeatable: true,
+        };
+        let marks = Besides {
+            calls: 8,
+            entries: 9,
+            running: Some(&running),
+            edition: 4,
+            asked: &asked,
+            unclear: Some(&unclear),
+        };
+        let anew = written(&books, &run, marks, Some(&alice), None);
+        for holds in [true, false] {
+            let before = Some((&first, holds));
+            let copied = written(&books, &run, marks, Some(&alice), before);
+            assert_eq!(anew.bytes, copied.bytes);
+        }
+        let found = reads(&flow, anew.bytes.to_vec()).unwrap();
+        assert_eq!((found.calls, found.entries, found.edition), (8, 9, 4));
+        assert_eq!(found.asked, asked);
+        assert_eq!(found.unclear.as_ref().unwrap().told(), unclear.told());
+        assert!(found.run == run && found.is_of(&alice));
+        let serde = serde_json::to_value(found.running.unwrap()).unwrap();
+        assert_eq!(serde, serde_json::to_value(&running).unwrap());
     }
 
     #[test]
@@ -485,7 +626,8 @@ mod tests {
             journal_limit: None,
             effects: None,
         };
-        let bytes = written(&books, &one.start(0), Besides::default(), None);
+        let text = written(&books, &one.start(0), Besides::default(), None, None);
+        let bytes = text.bytes.to_vec();
         assert!(reads(&one, bytes.clone()).is_ok());
         let refused = reads(&other, bytes).err().unwrap();
         assert!(matches!(refused, KeepError::Foreign(name) if name == "one"));

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     effect::{Done, SetOff},
-    journal::{Entry, What},
+    journal::{Ended, Entry, What},
     principal::Principal,
     route::lock,
 };
@@ -23,7 +23,7 @@ use interlock_workflow::{
     Workflow,
 };
 use serde_json::{Map, Value};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 use tokio::sync::OwnedMutexGuard;
 
 /// How many steps an instance takes at once to catch up with time. If there are more, others get
@@ -59,6 +59,14 @@ pub(crate) struct Moved {
     pub(crate) set_off: Option<Box<SetOff>>,
     /// The question that it leads to, as it is written down.
     pub(super) asks: Option<Running>,
+}
+
+/// What the end of a call comes to, before it is written down.
+pub(super) struct Ending {
+    pub(super) moved: Moved,
+    pub(super) writing: Writing<'static>,
+    /// The client's model is asked next.
+    pub(super) asks: bool,
 }
 
 impl Moved {
@@ -195,7 +203,7 @@ impl Held {
             run: Arc::clone(run),
             calls: running.call,
             running: None,
-            what,
+            what: what.map(|entry| entry.written()),
             asking: Asking::Stays,
         };
         self.instance.write(books, writing).await
@@ -233,25 +241,13 @@ impl Held {
         (made, agreed): (Option<&Arc<Made>>, Option<Box<What>>),
         until: Time,
     ) -> Result<Marked, KeepError> {
-        let (run, calls) = {
-            let seen = lock(&self.instance.seen);
-            (seen.run.clone(), seen.calls)
-        };
-        let running = Running {
-            call: calls.saturating_add(1),
-            kind: binding.artifact().kind,
-            name: binding.artifact().name.clone(),
-            until: until.0,
-            server: self.instance.alarms.server(),
-            made: made.cloned(),
-            question: None,
-        };
+        let (run, running) = self.marking(binding, made, until);
         let writing = Writing {
             known: Arc::clone(&run),
             run,
             calls: running.call,
-            running: Some(running.clone()),
-            what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what)),
+            running: Some(&running),
+            what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what).written()),
             asking: Asking::Void,
         };
         match self.instance.write(&books, writing).await {
@@ -271,6 +267,29 @@ impl Held {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// What is written when a call begins.
+    pub(super) fn marking(
+        &self,
+        binding: &Binding,
+        made: Option<&Arc<Made>>,
+        until: Time,
+    ) -> (Arc<Run>, Running) {
+        let (run, calls) = {
+            let seen = lock(&self.instance.seen);
+            (seen.run.clone(), seen.calls)
+        };
+        let running = Running {
+            call: calls.saturating_add(1),
+            kind: binding.artifact().kind,
+            name: binding.artifact().name.clone(),
+            until: until.0,
+            server: self.instance.alarms.server(),
+            made: made.cloned(),
+            question: None,
+        };
+        (run, running)
     }
 
     /// Takes a step of the instance as it is.
@@ -294,34 +313,54 @@ impl Held {
         entry: impl FnOnce(Trace) -> Entry + Send,
         asker: Option<(Asker<'_>, &Running)>,
     ) -> Result<Moved, KeepError> {
-        let finished;
-        let step = if self.instance.is_leased() && step.terminal {
-            // A handle never means another run.
-            finished = step.clone().finishing();
-            &finished
-        } else {
-            step
-        };
-        let mut after = Run::clone(run);
-        after.apply(books.workflow, step, books.now.0);
+        let step = self.as_kept(step);
         let entry = entry(step.trace(books.workflow));
-        let call = entry.call;
+        let mut moved = self.moved(books, run, &step, entry.call);
         let asks = asker.filter(|_| step.asks);
         let asks = asks.map(|(asker, of)| asker.question(books, of, step.effects));
-        let mut moved = self.put_asking(books, run, after, entry, asks).await?;
+        self.put_down(books, (run, &moved.run), entry, asks.as_ref())
+            .await?;
+        moved.asks = asks;
+        Ok(moved)
+    }
+
+    /// The step as it is for this instance: a handle never means another run.
+    fn as_kept<'a, 'w>(&self, step: &'a Step<'w>) -> Cow<'a, Step<'w>> {
+        if self.instance.is_leased() && step.terminal {
+            Cow::Owned(step.clone().finishing())
+        } else {
+            Cow::Borrowed(step)
+        }
+    }
+
+    /// What a step of this call does to the instance, if it is written down.
+    fn moved(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        step: &Step<'_>,
+        call: Option<u64>,
+    ) -> Moved {
+        let mut after = Run::clone(run);
+        after.apply(books.workflow, step, books.now.0);
         let leaves = step.enters || step.terminal;
         let anew = step.enters && step.after.state != step.to;
         let is_told = anew && books.workflow.state(step.to).instructions().is_some();
-        moved.entered = [leaves.then_some(step.to), anew.then_some(step.after.state)];
-        moved.memory = is_told.then(|| remembered(run, step));
-        if books.effects.is_some() && !step.effects.is_empty() {
-            moved.set_off = Some(Box::new(SetOff {
-                names: step.effects.to_vec(),
-                done: self.done(books.workflow, run, step),
-                call,
-            }));
+        let sets_off = books.effects.is_some() && !step.effects.is_empty();
+        Moved {
+            before: run.position(),
+            run: Arc::new(after),
+            entered: [leaves.then_some(step.to), anew.then_some(step.after.state)],
+            memory: is_told.then(|| remembered(run, step)),
+            set_off: sets_off.then(|| {
+                Box::new(SetOff {
+                    names: step.effects.to_vec(),
+                    done: self.done(books.workflow, run, step),
+                    call,
+                })
+            }),
+            asks: None,
         }
-        Ok(moved)
     }
 
     /// Puts the instance where it is to be: how it stands and its journal entry, in one commit.
@@ -332,37 +371,36 @@ impl Held {
         after: Run,
         entry: Entry,
     ) -> Result<Moved, KeepError> {
-        self.put_asking(books, run, after, entry, None).await
-    }
-
-    async fn put_asking(
-        &self,
-        books: &Books<'_>,
-        run: &Arc<Run>,
-        after: Run,
-        entry: Entry,
-        asks: Option<Running>,
-    ) -> Result<Moved, KeepError> {
         let after = Arc::new(after);
-        let calls = entry.call;
-        let calls = calls.unwrap_or_else(|| lock(&self.instance.seen).calls);
-        let writing = Writing {
-            known: Arc::clone(run),
-            run: Arc::clone(&after),
-            calls,
-            running: asks.clone(),
-            what: Some(entry),
-            asking: Asking::Void,
-        };
-        self.instance.write(books, writing).await?;
+        self.put_down(books, (run, &after), entry, None).await?;
         Ok(Moved {
             before: run.position(),
             run: after,
             entered: [None; 2],
             memory: None,
             set_off: None,
-            asks,
+            asks: None,
         })
+    }
+
+    async fn put_down(
+        &self,
+        books: &Books<'_>,
+        (run, after): (&Arc<Run>, &Arc<Run>),
+        entry: Entry,
+        asks: Option<&Running>,
+    ) -> Result<(), KeepError> {
+        let calls = entry.call;
+        let calls = calls.unwrap_or_else(|| lock(&self.instance.seen).calls);
+        let writing = Writing {
+            known: Arc::clone(run),
+            run: Arc::clone(after),
+            calls,
+            running: asks,
+            what: Some(entry.written()),
+            asking: Asking::Void,
+        };
+        self.instance.write(books, writing).await
     }
 
     /// A step as its effects see it, as far as it is not the end of a call.
@@ -389,6 +427,32 @@ impl Held {
         (binding, outcome, result): (&Binding, Outcome, Option<&Value>),
         asker: Option<Asker<'_>>,
     ) -> Result<Moved, KeepError> {
+        let end = (binding, outcome, result);
+        let Ending {
+            mut moved,
+            writing,
+            asks,
+        } = self.ending(books, run, running, end);
+        let effects = moved.set_off.as_ref().map(|set_off| &*set_off.names);
+        let question = |asker: Asker<'_>| asker.question(books, running, effects.unwrap_or(&[]));
+        let asks = asker.filter(|_| asks).map(question);
+        let writing = Writing {
+            running: asks.as_ref(),
+            ..writing
+        };
+        self.instance.write(books, writing).await?;
+        moved.asks = asks;
+        Ok(moved)
+    }
+
+    /// What the end of a call does to the instance, and what is written about it.
+    pub(super) fn ending(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        running: &Running,
+        (binding, outcome, result): (&Binding, Outcome, Option<&Value>),
+    ) -> Ending {
         let Made { args, principal } = running.made();
         let end = End {
             outcome,
@@ -402,27 +466,32 @@ impl Held {
             lock(&self.instance.seen).unclear = Some(unclear);
         }
         let step = books.workflow.step(run, binding, &end);
-        let (kind, name) = (running.kind, running.name.clone());
-        let entry = |trace: Trace| {
-            let what = match trace.held {
-                Some(_) => What::Held { kind, name, trace },
-                None => What::Step {
-                    kind,
-                    name,
-                    outcome,
-                    trace,
-                },
-            };
-            Entry::new(books.now.0, Some(running.call), what)
-        };
-        let asker = asker.map(|asker| (asker, running));
-        let taken = self.take_asking(books, run, &step, entry, asker);
-        let mut moved = taken.await?;
+        let step = self.as_kept(&step);
+        let mut moved = self.moved(books, run, &step, Some(running.call));
         if let Some(set_off) = &mut moved.set_off {
             let artifact = Artifact::new(running.kind, &*running.name);
             set_off.done.of_call(artifact, outcome, args, principal);
         }
-        Ok(moved)
+        let ended = Ended {
+            at: books.now.0,
+            call: running.call,
+            kind: running.kind,
+            name: &running.name,
+            outcome,
+        };
+        let writing = Writing {
+            known: Arc::clone(run),
+            run: Arc::clone(&moved.run),
+            calls: running.call,
+            running: None,
+            what: Some(ended.written(books.workflow, &step)),
+            asking: Asking::Void,
+        };
+        Ending {
+            moved,
+            writing,
+            asks: step.asks,
+        }
     }
 }
 

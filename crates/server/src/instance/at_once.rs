@@ -1,0 +1,103 @@
+//! Turns that are taken and moves that are made at once, for calls that need not wait.
+//!
+//! Nothing is decided here that is decided elsewhere: what is written is the same, in the same
+//! order, by the same functions. Whatever is out of the ordinary is left to those who may wait, and
+//! then nothing has been done.
+
+use super::{
+    Books, Held, Instance, KeepError, Made, Moved, Turn, approving::Asking, keeping::Writing,
+    turn::Ending,
+};
+use crate::route::lock;
+use interlock_proto::Time;
+use interlock_workflow::{Binding, Instance as Run, Outcome, Pass};
+use serde_json::Value;
+use std::sync::Arc;
+
+impl Instance {
+    /// The turn, if nobody has it.
+    pub(crate) fn turn_at_once(self: &Arc<Self>) -> Option<Held> {
+        let guard = Arc::clone(&self.turn).try_lock_owned().ok()?;
+        Some(Held::new(Arc::clone(self), guard))
+    }
+}
+
+impl Held {
+    /// The instance as it is, if it has nothing to catch up with.
+    pub(crate) fn run_at_once(&self, books: &Books<'_>) -> Option<Arc<Run>> {
+        let run = {
+            let seen = lock(&self.instance.seen);
+            let is_alone = seen.lost.is_none() && seen.elsewhere.is_none();
+            is_alone.then(|| Arc::clone(&seen.run))?
+        };
+        let is_due = books.workflow.expire(&run, books.now.0).is_some();
+        (!is_due).then_some(run)
+    }
+
+    /// Writes "running call N", which must be over by then. It is given back if that takes waiting,
+    /// or if somebody else has written.
+    pub(crate) fn mark_at_once(
+        self,
+        books: &Books<'_>,
+        binding: &Binding,
+        made: Option<&Arc<Made>>,
+        until: Time,
+    ) -> Result<Result<Turn, KeepError>, Self> {
+        let (run, running) = self.marking(binding, made, until);
+        let writing = Writing {
+            known: Arc::clone(&run),
+            run,
+            calls: running.call,
+            running: Some(&running),
+            what: None,
+            asking: Asking::Void,
+        };
+        match self.instance.write_at_once(books, writing) {
+            Some(Ok(())) => {
+                let version = lock(&self.instance.seen).version;
+                Ok(Ok(Turn {
+                    held: self,
+                    reads_result: binding.reads_result(),
+                    running: Some(running),
+                    version,
+                    is_open: false,
+                }))
+            }
+            Some(Err(error)) if !error.is_conflict() => Ok(Err(error)),
+            Some(Err(_)) | None => Err(self),
+        }
+    }
+}
+
+impl Turn {
+    /// Takes the step for this end of the call, as [`commit`](Self::commit) does, if nothing has to
+    /// be waited for and nothing follows that may take its time.
+    pub(crate) fn commit_at_once(
+        &mut self,
+        books: &Books<'_>,
+        outcome: Outcome,
+        result: Option<&Value>,
+    ) -> Option<Result<Moved, KeepError>> {
+        let running = self.running.as_ref().filter(|_| !self.is_open)?;
+        let run = self.held.instance.run();
+        let at = run.position();
+        let Ok(Pass::Bound(binding)) = books.workflow.admit(at, running.kind, &running.name) else {
+            return None;
+        };
+        let end = (binding, outcome, result);
+        let Ending {
+            moved,
+            writing,
+            asks,
+        } = self.held.ending(books, &run, running, end);
+        if asks || moved.set_off.is_some() {
+            return None;
+        }
+        let written = self.held.instance.write_at_once(books, writing)?;
+        // If it failed, what became of the call is not known.
+        if written.is_ok() {
+            self.running = None;
+        }
+        Some(written.map(|()| moved))
+    }
+}
