@@ -6,19 +6,22 @@ use crate::{
     clock::{self, Clock},
     failure::Failure,
     lifespan::{App, Lifespan},
+    peer::Peer,
     principal::Principal,
+    server::{Inner, Server},
+    voice::Log,
 };
 use futures_util::{FutureExt, future::BoxFuture};
-use interlock_proto::Time;
+use interlock_proto::{Level, Time};
 use interlock_workflow::{Artifact, Outcome, StateId, Workflow};
-use serde::de::DeserializeOwned;
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
     future::Future,
     panic::AssertUnwindSafe,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::Duration,
 };
 
@@ -216,6 +219,15 @@ pub struct EffectContext {
     effect: Arc<str>,
     until: Time,
     app: Option<App>,
+    surroundings: Surroundings,
+}
+
+/// Where an effect runs.
+#[derive(Clone, Default)]
+pub(crate) struct Surroundings {
+    pub(crate) server: Weak<Inner>,
+    /// The clients of the instance.
+    pub(crate) clients: Vec<Weak<Peer>>,
 }
 
 impl EffectContext {
@@ -235,6 +247,45 @@ impl EffectContext {
     #[must_use]
     pub fn app<T: Send + Sync + 'static>(&self) -> Option<&T> {
         self.app.as_ref()?.downcast_ref()
+    }
+
+    /// The server: to tell of resources, to add and remove what it has. Nothing if it is gone.
+    ///
+    /// ```
+    /// use interlock::{Done, Effect, EffectContext, Level};
+    ///
+    /// let told = Effect::new("tell", |done: Done, context: EffectContext| async move {
+    ///     if let Some(server) = context.server() {
+    ///         server.resource_updated("note://rules");
+    ///     }
+    ///     context.log(Level::Info, format!("{} is in {}", done.instance, done.to));
+    ///     Ok(())
+    /// });
+    /// # let _ = told;
+    /// ```
+    ///
+    /// The instance of the step is busy until the effect is done, also for operators.
+    #[must_use]
+    pub fn server(&self) -> Option<Server> {
+        self.surroundings.server.upgrade().map(Server)
+    }
+
+    /// Writes to the log of every client of the instance that is connected and takes messages of
+    /// this level. Secrets do not belong there.
+    pub fn log(&self, level: Level, data: impl Serialize) {
+        let data = match serde_json::to_value(data) {
+            Ok(data) => data,
+            Err(error) => return tracing::warn!(%error, "a log message is not representable"),
+        };
+        let log = Log {
+            level,
+            logger: Some(self.effect.to_string()),
+            data,
+        };
+        let clients = self.surroundings.clients.iter();
+        for client in clients.filter_map(Weak::upgrade) {
+            client.tell_log(&log);
+        }
     }
 }
 
@@ -295,12 +346,18 @@ impl Effects {
     }
 
     /// Runs one, and says what went wrong.
-    pub(crate) async fn run(&self, effect: &Effect, done: &Done) -> Result<(), String> {
+    pub(crate) async fn run(
+        &self,
+        effect: &Effect,
+        done: &Done,
+        surroundings: Surroundings,
+    ) -> Result<(), String> {
         let until = self.clock.now() + effect.deadline;
         let context = EffectContext {
             effect: Arc::clone(&effect.name),
             until,
             app: self.lifespan.app(),
+            surroundings,
         };
         let mut done = done.clone();
         if !effect.wants_result {

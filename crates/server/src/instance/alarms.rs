@@ -104,6 +104,11 @@ enum Work {
 
 impl Alarms {
     /// Whose instances they are.
+    pub(super) fn owner(&self) -> Weak<Inner> {
+        self.owner.get().cloned().unwrap_or_default()
+    }
+
+    /// Says whose instances they are.
     pub(crate) fn belong_to(&self, owner: Weak<Inner>) {
         let _ = self.owner.set(owner);
     }
@@ -156,7 +161,7 @@ impl Alarms {
 
     /// Lets somebody look after it for as long as there is anything to look after.
     fn attend(&self) {
-        let owner = self.owner.get().cloned().unwrap_or_default();
+        let owner = self.owner();
         let inner = owner.upgrade();
         let runtime = tokio::runtime::Handle::try_current();
         match (inner, runtime) {

@@ -2,7 +2,7 @@
 
 use super::{Books, Held, Instance, KeepError, Moved};
 use crate::{
-    effect::{self, SetOff},
+    effect::{self, SetOff, Surroundings},
     journal::{Entry, What},
     route::lock,
 };
@@ -30,6 +30,13 @@ impl Instance {
 }
 
 impl Held {
+    fn surroundings(&self) -> Surroundings {
+        Surroundings {
+            server: self.instance.alarms.owner(),
+            clients: lock(&self.instance.watchers).clone(),
+        }
+    }
+
     /// Runs what a step has set off, in order. The step that a failure leads to, if one does.
     pub(crate) async fn perform(&self, books: Books<'_>, set_off: SetOff) -> Option<Moved> {
         let effects = books.effects?;
@@ -38,7 +45,10 @@ impl Held {
             let Some(effect) = effects.get(name) else {
                 continue;
             };
-            let failed = effects.run(effect, &set_off.done).await.err();
+            let failed = effects
+                .run(effect, &set_off.done, self.surroundings())
+                .await
+                .err();
             if let Some(why) = &failed {
                 let instance = &*set_off.done.instance;
                 tracing::warn!(effect = name, instance, why, "an effect has failed");

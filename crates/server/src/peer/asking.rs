@@ -4,6 +4,7 @@ use super::Peer;
 use crate::{
     ask::{AskError, Question},
     route::{Route, lock},
+    voice::Log,
     wire,
 };
 use interlock_proto::{AskId, Refusal, RequestId, connection::Input, refusal::shortened};
@@ -32,6 +33,13 @@ impl Peer {
                 Ok(ask)
             }
             Err((refusal, _)) => Err((refusal, answer)),
+        }
+    }
+
+    /// Writes to the client's log, if it takes messages of this level.
+    pub(crate) fn tell_log(&self, log: &Log) {
+        if log.level >= self.level() {
+            self.route.say(|out| wire::log(out, log));
         }
     }
 

@@ -5,8 +5,8 @@ use crate::{
     flow_guards::{at, client_of, echo},
 };
 use interlock::{
-    Context, Done, Effect, EffectContext, Failure, NoArguments, OnFailure, Principal, Server, Tool,
-    Workflow,
+    Context, Done, Effect, EffectContext, Failure, Level, NoArguments, OnFailure, Principal,
+    Resource, Server, Tool, Workflow,
     journal::{What, replay},
     store::MemoryStore,
     workflow::{self, Artifact, Kind, Outcome, Record, Scope, Settings, end, to},
@@ -60,6 +60,57 @@ fn logging(name: &'static str, log: &Log) -> Effect {
             Ok(())
         }
     })
+}
+
+/// Whatever a server can tell, an effect can; what it logs comes before the answer.
+#[tokio::test]
+async fn an_effect_tells_clients_of_resources_and_writes_to_their_logs() {
+    let tells = Effect::new("first", |done: Done, context: EffectContext| async move {
+        let server = context.server().ok_or(Failure::new("it is gone"))?;
+        server.resource_updated("note://rules");
+        context.log(Level::Info, done.to);
+        context.log(Level::Debug, "nobody takes this");
+        Ok(())
+    });
+    let log = Log::default();
+    let server = builder(flow().always_resource("note://rules"))
+        .resource(Resource::text("note://rules", "be kind"))
+        .effect(tells)
+        .effect(logging("second", &log));
+    let server = server.build().unwrap();
+    let (mut client, _connection) = client_of(&server).await;
+    let (mut other, _other) = client_of(&server).await;
+    for client in [&mut client, &mut other] {
+        client
+            .request("logging/setLevel", json!({"level": "info"}))
+            .await;
+    }
+    let note = json!({"uri": "note://rules"});
+    client.request("resources/subscribe", note.clone()).await;
+    let params = json!({"name": "go", "arguments": {}});
+    let (before, answer) = client.exchange("tools/call", params).await;
+    assert_eq!(at(&answer["result"]), "done");
+    let of = |method: &str| {
+        let said = before.iter().filter(|one| one["method"] == method);
+        said.map(|one| one["params"].clone()).collect::<Vec<_>>()
+    };
+    let said = json!({"level": "info", "logger": "first", "data": "done"});
+    assert_eq!(of("notifications/message"), [said.clone()]);
+    assert_eq!(heard(&mut other, "notifications/message").await, said);
+    let updated = match &of("notifications/resources/updated")[..] {
+        [updated] => updated.clone(),
+        _ => heard(&mut client, "notifications/resources/updated").await,
+    };
+    assert_eq!(updated, note);
+}
+
+async fn heard(client: &mut Client, method: &str) -> Value {
+    loop {
+        let message = client.receive().await.unwrap();
+        if message["method"] == method {
+            return message["params"].clone();
+        }
+    }
 }
 
 fn failing(name: &'static str) -> Effect {
