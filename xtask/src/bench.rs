@@ -61,7 +61,7 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     if options.wire {
         let ours = build(workspace)?;
         let program = format!("bench{}", std::env::consts::EXE_SUFFIX);
-        let mut bench = Command::new(workspace.target.join("release").join(program));
+        let mut bench = Command::new(workspace.target.join("dist").join(program));
         bench
             .current_dir(&workspace.root)
             .args(&options.words)
@@ -114,10 +114,10 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
         &["mcp-interlock", "--example", "echo"],
     ] {
         let mut cargo = process::cargo(workspace);
-        cargo.args(["build", "--release", "--locked", "--quiet", "-p"]);
+        cargo.args(["build", "--profile", "dist", "--locked", "--quiet", "-p"]);
         process::run(cargo.args(what))?;
     }
-    Ok(workspace.example(Profile::Release, "echo"))
+    Ok(workspace.example(Profile::Dist, "echo"))
 }
 
 #[cfg(test)]

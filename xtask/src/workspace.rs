@@ -58,6 +58,7 @@ pub(crate) enum Origin {
 pub(crate) enum Profile {
     Debug,
     Release,
+    Dist,
 }
 
 impl Workspace {
@@ -83,6 +84,7 @@ impl Workspace {
         let folder = match profile {
             Profile::Debug => "debug",
             Profile::Release => "release",
+            Profile::Dist => "dist",
         };
         let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
         self.target.join(folder).join("examples").join(file)
