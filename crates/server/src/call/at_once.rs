@@ -29,10 +29,10 @@ impl Running {
             Ok(Pass::Bound(binding)) if binding.moves() && binding.approval().is_none() => binding,
             Ok(Pass::Bound(_) | Pass::Always) | Err(_) => return Err(held),
         };
-        drop(run);
         let execution = self.execution(binding.deadline());
         let until = inner.must_be_over(books.now, execution);
-        let marked = held.mark_at_once(&books, binding, self.made.as_ref(), until)?;
+        let made = self.made.as_ref();
+        let marked = held.mark_at_once(&books, (run, binding), made, until)?;
         Ok(match marked {
             Ok(turn) => {
                 self.turn = Some(turn);

@@ -146,7 +146,7 @@ impl Running {
             let until = inner.must_be_over(inner.clock.now(), execution);
             let made = (self.made.as_ref(), agreed);
             let books = inner.books(workflow);
-            let marked = held.mark(books, binding, made, until).await;
+            let marked = held.mark(books, (run, binding), made, until).await;
             match marked.map_err(|error| self.unsaved(error))? {
                 Marked::Yes(turn) => {
                     if let Some(approval) = binding.approval() {

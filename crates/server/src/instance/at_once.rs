@@ -34,16 +34,16 @@ impl Held {
         (!is_due).then_some(run)
     }
 
-    /// Writes "running call N", which must be over by then. It is given back if that takes waiting,
-    /// or if somebody else has written.
+    /// Writes "running call N" of the instance as it was judged, which must be over by then. It is
+    /// given back if that takes waiting, or if somebody else has written.
     pub(crate) fn mark_at_once(
         self,
         books: &Books<'_>,
-        binding: &Binding,
+        (run, binding): (Arc<Run>, &Binding),
         made: Option<&Arc<Made>>,
         until: Time,
     ) -> Result<Result<Turn, KeepError>, Self> {
-        let (run, running) = self.marking(binding, made, until);
+        let running = self.marking(binding, made, until);
         let writing = Writing {
             known: Arc::clone(&run),
             run,

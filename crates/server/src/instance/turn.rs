@@ -232,16 +232,16 @@ impl Held {
         }
     }
 
-    /// Writes "running call N", which must be over by then, and that a person agreed to it if one
-    /// did.
+    /// Writes "running call N" of the instance as it was judged, which must be over by then, and
+    /// that a person agreed to it if one did.
     pub(crate) async fn mark(
         self,
         books: Books<'_>,
-        binding: &Binding,
+        (run, binding): (Arc<Run>, &Binding),
         (made, agreed): (Option<&Arc<Made>>, Option<Box<What>>),
         until: Time,
     ) -> Result<Marked, KeepError> {
-        let (run, running) = self.marking(binding, made, until);
+        let running = self.marking(binding, made, until);
         let writing = Writing {
             known: Arc::clone(&run),
             run,
@@ -275,12 +275,9 @@ impl Held {
         binding: &Binding,
         made: Option<&Arc<Made>>,
         until: Time,
-    ) -> (Arc<Run>, Running) {
-        let (run, calls) = {
-            let seen = lock(&self.instance.seen);
-            (seen.run.clone(), seen.calls)
-        };
-        let running = Running {
+    ) -> Running {
+        let calls = lock(&self.instance.seen).calls;
+        Running {
             call: calls.saturating_add(1),
             kind: binding.artifact().kind,
             name: binding.artifact().name.clone(),
@@ -288,8 +285,7 @@ impl Held {
             server: self.instance.alarms.server(),
             made: made.cloned(),
             question: None,
-        };
-        (run, running)
+        }
     }
 
     /// Takes a step of the instance as it is.

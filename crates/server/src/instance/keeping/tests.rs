@@ -39,7 +39,7 @@ async fn begin(instance: &Arc<Instance>, books: Books<'_>, until: Time) -> Turn 
         panic!("it is not bound");
     };
     match held
-        .mark(books, binding, (None, None), until)
+        .mark(books, (run, binding), (None, None), until)
         .await
         .unwrap()
     {
@@ -123,7 +123,8 @@ async fn a_mark_that_was_given_up_and_landed_is_ours() {
     let Ok(Pass::Bound(go)) = flow.admit(run.position(), Kind::Tool, "go") else {
         panic!("it is not bound");
     };
-    let Marked::Stale(held) = held.mark(all, go, (None, None), NOW).await.unwrap() else {
+    let marked = held.mark(all, (run, go), (None, None), NOW).await;
+    let Marked::Stale(held) = marked.unwrap() else {
         panic!("there was a record");
     };
     held.catch_up(all).await.unwrap();
@@ -160,4 +161,34 @@ async fn looking_for_an_instance_while_it_is_written_forgets_nothing() {
         .unwrap();
     assert!(moved.is_some());
     assert_eq!(state(&instance, &flow), "unclear");
+}
+
+/// Between the judgement of a call and its mark, somebody may look for the instance and find what
+/// another server has written. Seen to fail with a mark of the instance as it is then.
+#[tokio::test]
+async fn a_call_is_marked_only_on_the_instance_that_it_was_judged_on() {
+    for at_once in [false, true] {
+        let (store, flow) = (MemoryStore::default(), flow());
+        let (all, here) = (books(&store, &flow, NOW), instance(&flow));
+        let held = here.turn_at_once().unwrap();
+        let run = held.run_at_once(&all).unwrap();
+        let Ok(Pass::Bound(go)) = flow.admit(run.position(), Kind::Tool, "go") else {
+            panic!("it is not bound");
+        };
+        let mut turn = begin(&instance(&flow), all, NOW).await;
+        turn.commit(all, Outcome::Unknown, None, None)
+            .await
+            .unwrap();
+        here.find(all).await.unwrap();
+        let held = if at_once {
+            held.mark_at_once(&all, (run, go), None, NOW).err()
+        } else {
+            match held.mark(all, (run, go), (None, None), NOW).await.unwrap() {
+                Marked::Stale(held) => Some(held),
+                Marked::Yes(_) => None,
+            }
+        };
+        assert!(held.is_some(), "at once: {at_once}");
+        assert_eq!(state(&here, &flow), "unclear");
+    }
 }
