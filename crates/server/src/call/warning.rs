@@ -12,8 +12,11 @@ use interlock_workflow::Kind;
 
 impl Running {
     /// Takes what is to be told, before the step is written of a call that is answered: then it is
-    /// not told again after a restart.
+    /// not told again after a restart. Whoever took the call back is told nothing, however it ended.
     pub(super) fn be_warned(&mut self, outcome: Outcome) {
+        if self.signals.has_heard_cancel() {
+            return;
+        }
         match outcome {
             Outcome::Success | Outcome::Error | Outcome::Timeout => self.warn(),
             Outcome::Cancelled | Outcome::Unknown => {}

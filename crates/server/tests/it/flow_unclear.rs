@@ -7,12 +7,12 @@ use crate::{
     flow_told::{texts, told},
 };
 use interlock::{
-    Builder, Recorded, Server, Tool, Workflow,
+    Builder, Context, NoArguments, Recorded, Server, Tool, Workflow,
     journal::What,
     store::MemoryStore,
     workflow::{BindingBuilder, Outcome, Scope, Settings, end},
 };
-use interlock_testkit::{Client, connect};
+use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -197,4 +197,67 @@ async fn a_call_that_may_be_repeated_leaves_the_instance_where_it_was() {
     payments.let_go(1);
     let (_, paid) = client.call("pay", json!({})).await;
     assert_eq!(texts(&paid), ["done"], "{paid}");
+}
+
+/// Waits until the instance is in that state. Each look takes so long on its own clock.
+async fn comes_to(server: &Server, clock: &ManualClock, look: Duration, state: &str) {
+    let comes = async {
+        let operator = server.operator();
+        while operator.show("global:w").await.unwrap().summary.state != state {
+            clock.advance(look);
+            tokio::task::yield_now().await;
+        }
+    };
+    let came = tokio::time::timeout(PATIENCE, comes).await;
+    came.expect("it must get there");
+}
+
+/// Seen to fail with a call that was taken back, ended well and took it along.
+#[tokio::test]
+async fn it_is_not_told_to_whoever_took_the_call_back() {
+    let clock = Arc::new(ManualClock::new());
+    let (pay, mut payments) = held("pay", OnCancel::GoesOn);
+    let (on_start, mut started) = tokio::sync::mpsc::unbounded_channel();
+    let check = Tool::new("check", move |_: NoArguments, context: Context| {
+        on_start.send(()).unwrap();
+        async move {
+            context.cancelled().await;
+            "done all the same"
+        }
+    });
+    let settings = Settings {
+        scope: Scope::Global,
+        ..Settings::default()
+    };
+    let flow = Workflow::builder("w")
+        .settings(settings)
+        .state("due", |s| {
+            s.initial()
+                .tool("pay", |t| t.success(end("due")).error("failed"))
+                .tool("peek", |t| t.success("due"))
+        })
+        .state("failed", |s| s.tool("check", |t| t.success("due")));
+    let server = Server::builder("s", "0")
+        .tool(pay)
+        .tool(check)
+        .tool(tool("peek"))
+        .clock(clock.clone())
+        .workflow(flow.build().unwrap())
+        .build()
+        .unwrap();
+    let (mut client, _connection) = client_of(&server).await;
+    let second = Duration::from_secs(1);
+    for (name, look, state) in [("pay", second, "failed"), ("check", Duration::ZERO, "due")] {
+        let id = client.begin("tools/call", json!({"name": name})).await;
+        match name {
+            "pay" => payments.started().await,
+            _ => started.recv().await.unwrap(),
+        }
+        let params = json!({"requestId": id});
+        client.notify("notifications/cancelled", params).await;
+        client.exchange("ping", json!({})).await;
+        comes_to(&server, &clock, look, state).await;
+    }
+    let (_, peeked) = client.call("peek", json!({})).await;
+    assert_eq!(texts(&peeked), ["peek is done", WARNING]);
 }
