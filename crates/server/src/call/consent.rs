@@ -13,7 +13,7 @@ use crate::{
 };
 use futures_util::FutureExt;
 use interlock_proto::{Ability, Code, Time, invocation::Input};
-use interlock_workflow::{Approval, Binding, Facts, Instance as Run, Workflow};
+use interlock_workflow::{Approval, Artifact, Binding, Facts, Instance as Run, Workflow};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
@@ -62,7 +62,8 @@ impl Running {
         };
         let inner = Arc::clone(&self.shared.inner);
         let books = inner.books(workflow);
-        let artifact = binding.artifact();
+        // A template may bind more than one resource, and the yes is for one.
+        let artifact = &Artifact::new(self.kind, &*self.name);
         let made = self.made.clone().unwrap_or_default();
         let principal = self.shared.caller.principal.clone();
         let call = (&principal, artifact, &made.args);
