@@ -193,6 +193,11 @@ fn sealed(
         return Err(Refusal::new(Code::MessageTooLarge)
             .because("what the client would have to carry is too large"));
     }
+    // Readers of JSON stop at a depth, and writers do not.
+    if serde_json::from_slice::<Memory>(&memory).is_err() {
+        return Err(Refusal::new(Code::MessageTooLarge)
+            .because("what the client would have to carry nests too deep"));
+    }
     let state = sealer.seal(&memory, &same.bound(), expires);
     Ok(json!({
         "resultType": "input_required",
