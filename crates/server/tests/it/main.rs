@@ -22,6 +22,7 @@ mod flow_guards;
 mod flow_harm;
 mod flow_hostile;
 mod flow_hostile_handles;
+mod flow_joined;
 mod flow_journal;
 mod flow_listed;
 mod flow_nodes;
