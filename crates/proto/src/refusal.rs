@@ -225,11 +225,11 @@ impl Code {
 
     /// The JSON-RPC code of an answer to a request, unless the refusal says otherwise.
     ///
-    /// What the client got wrong is −32602, what is no message −32600, and everything that is
-    /// ours −32603: no code of ours lies in −32000…−32099.
+    /// What the client got wrong and what a workflow refuses is −32602, what is no message −32600,
+    /// and everything that is ours −32603: no code of ours lies in −32000…−32099.
     const fn rpc(self) -> RpcCode {
         match self.number() {
-            1021..=1052 | 1076 | 1081..=1085 => RpcCode::INVALID_PARAMS,
+            1021..=1052 | 1071 | 1076 | 1081..=1085 => RpcCode::INVALID_PARAMS,
             1066 | 1068 => RpcCode::INVALID_REQUEST,
             1070 => RpcCode::PARSE_ERROR,
             _ => RpcCode::INTERNAL_ERROR,

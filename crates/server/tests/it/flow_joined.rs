@@ -204,7 +204,7 @@ async fn a_yes_to_one_resource_of_a_template_is_none_to_another() {
         .unwrap();
     let (mut client, _connection) = client_of(&server).await;
     let mut read = async |uri: &str| client.request("resources/read", json!({"uri": uri})).await;
-    assert_eq!(codes(&read("order://1").await).1, 1071);
+    assert_eq!(codes(&read("order://1").await), (-32602, 1071));
     let operator = server.operator();
     let asked = operator.show(ID).await.unwrap().summary.approvals;
     let [asked] = &asked[..] else {
@@ -212,7 +212,7 @@ async fn a_yes_to_one_resource_of_a_template_is_none_to_another() {
     };
     operator.approve(ID, &asked.id, "fine").await.unwrap();
     for other in ["order://2", "order://3"] {
-        assert_eq!(codes(&read(other).await).1, 1071, "{other}");
+        assert_eq!(codes(&read(other).await), (-32602, 1071), "{other}");
     }
     let one = read("order://1").await;
     assert_eq!(one["result"]["contents"][0]["text"], "one", "{one}");
