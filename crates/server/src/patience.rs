@@ -59,6 +59,15 @@ impl Store for Patient {
         self.within(self.store.commit(changes, entries, now)).await
     }
 
+    fn commit_at_once(
+        &self,
+        changes: &[Change],
+        entries: &[Entry],
+        now: Time,
+    ) -> Option<Result<Vec<Version>, StoreError>> {
+        self.store.commit_at_once(changes, entries, now)
+    }
+
     async fn list(
         &self,
         kind: &Kind,

@@ -143,13 +143,16 @@ impl Running {
     }
 
     /// The call has begun, and whatever allowed it is used up. If its handler lets its client come
-    /// back with answers, it need not be asked again, unless the instance has changed by then.
+    /// back with answers, it need not be asked again, unless the instance has changed by then; but
+    /// the yes holds no longer for that.
     pub(super) fn used(&mut self, approval: &Approval, edition: u64, now: Time) {
         let Some(instance) = &self.instance else {
             return;
         };
         let instance = instance.id().to_string();
-        let until = (now + approval.expires).0;
+        let consent = self.consent(&instance);
+        let until = consent.map_or(now + approval.expires, |consent| consent.until);
+        let until = until.0;
         self.approving().sealed = Some(Sealed {
             instance,
             edition,

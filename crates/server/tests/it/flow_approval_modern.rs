@@ -269,20 +269,43 @@ async fn the_yes_is_brought_back_by_handle_too() {
     assert_eq!(refusal(&over), 1085);
 }
 
-/// A handler that asks on its own begins again; the person need not agree again.
-#[tokio::test]
-async fn a_handler_that_asks_keeps_the_yes_it_has() {
-    let runs = Arc::new(AtomicUsize::new(0));
-    let counted = Arc::clone(&runs);
-    let tool = Tool::new("refund", move |_: NoArguments, context: Context| {
-        let runs = Arc::clone(&counted);
+/// A refund that asks on its own, and counts how often it runs.
+fn asking(runs: &Arc<AtomicUsize>) -> Tool {
+    let runs = Arc::clone(runs);
+    Tool::new("refund", move |_: NoArguments, context: Context| {
+        let runs = Arc::clone(&runs);
         async move {
             runs.fetch_add(1, Ordering::SeqCst);
             let answer = context.elicit("age", &age_form()).await?;
             Ok::<_, Failure>(answer.content.unwrap()["age"].to_string())
         }
-    });
-    let server = refund_with(tool, Scope::Global);
+    })
+}
+
+#[tokio::test]
+async fn a_handler_that_asks_does_not_make_the_yes_last_longer() {
+    let clock = Arc::new(ManualClock::new());
+    let runs = Arc::new(AtomicUsize::new(0));
+    let server = refund_with(asking(&runs), Scope::Global);
+    let server = server.clock(Arc::clone(&clock) as _).build().unwrap();
+    let site = open(&server).await;
+    let asker = ready(&site).await;
+    let first = asker.asked().await;
+    clock.advance(TEN_MINUTES - Duration::from_secs(60));
+    let asked = asker.result(&first, "accept").await;
+    clock.advance(Duration::from_secs(60));
+    let age = json!({"age": {"action": "accept", "content": {"age": 7}}});
+    let retry = json!({"requestState": asked["requestState"], "inputResponses": age});
+    let late = asker.send("refund", five(), retry).await["result"].clone();
+    assert_eq!(refusal(&late), 1083, "{late}");
+    assert_eq!(runs.load(Ordering::SeqCst), 1);
+}
+
+/// A handler that asks on its own begins again; the person need not agree again.
+#[tokio::test]
+async fn a_handler_that_asks_keeps_the_yes_it_has() {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let server = refund_with(asking(&runs), Scope::Global);
     let server = server.build().unwrap();
     let site = open(&server).await;
     let asker = ready(&site).await;

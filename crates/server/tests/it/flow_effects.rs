@@ -95,7 +95,7 @@ async fn an_effect_tells_clients_of_resources_and_writes_to_their_logs() {
         said.map(|one| one["params"].clone()).collect::<Vec<_>>()
     };
     let said = json!({"level": "info", "logger": "first", "data": "done"});
-    assert_eq!(of("notifications/message"), [said.clone()]);
+    assert_eq!(of("notifications/message"), std::slice::from_ref(&said));
     assert_eq!(heard(&mut other, "notifications/message").await, said);
     let updated = match &of("notifications/resources/updated")[..] {
         [updated] => updated.clone(),
