@@ -82,7 +82,8 @@ struct Seen {
     text: Option<Text>,
     version: Option<Version>,
     calls: u64,
-    /// How often it has changed: each call that begins and each step that is taken counts.
+    /// Another number whenever it has changed: each call that begins and each step that is taken
+    /// counts on from one that no other server begins with, so that none comes again.
     edition: u64,
     /// What operators are asked about its calls, as it is.
     asked: Vec<ApprovalRequest>,
@@ -164,7 +165,7 @@ impl Instance {
                 text: None,
                 version: None,
                 calls: 0,
-                edition: 0,
+                edition: alarms.server(),
                 asked: Vec::new(),
                 entries: 0,
                 began: Some(now.0),

@@ -112,6 +112,12 @@ impl Running {
                     approval: None,
                 };
                 let entry = Entry::new(books.now.0, None, asked);
+                // Another server may be the one to which the answer comes.
+                let begun = held.begin(books).await;
+                begun.map_err(|error| self.unsaved(error))?;
+                if held.instance().edition() != edition {
+                    return Ok(Agreed::Stale);
+                }
                 let noted = held.instance().note(&books, entry).await;
                 noted.map_err(|error| self.unsaved(error))?;
                 Err(Halt::Ask(Box::new(Request {

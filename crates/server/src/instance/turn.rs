@@ -210,7 +210,7 @@ impl Held {
     }
 
     /// Writes down an instance of which nothing is written yet.
-    pub(super) async fn begin(&self, books: Books<'_>) -> Result<(), KeepError> {
+    pub(crate) async fn begin(&self, books: Books<'_>) -> Result<(), KeepError> {
         let (run, calls, is_written) = {
             let seen = lock(&self.instance.seen);
             (seen.run.clone(), seen.calls, seen.version.is_some())

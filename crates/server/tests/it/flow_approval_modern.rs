@@ -3,12 +3,15 @@
 use crate::{
     common::refusal,
     flow_approval::{refund, refund_with},
-    flow_guards::at,
+    flow_guards::{at, echo},
     http_common::age_form,
 };
 use interlock::{
-    BearerTokens, Context, Failure, HttpOptions, NoArguments, Operator, Server, Tool,
-    journal::What, store::MemoryStore, workflow::Scope,
+    BearerTokens, Builder, Context, Failure, HttpOptions, NoArguments, Operator, Server, Tool,
+    Workflow,
+    journal::What,
+    store::MemoryStore,
+    workflow::{Scope, Settings, end},
 };
 use interlock_testkit::{
     ManualClock,
@@ -217,6 +220,48 @@ async fn any_node_takes_the_retry() {
     assert_eq!(refusal(&again), 1081, "{again}");
 }
 
+/// A workflow whose first call needs a yes.
+fn paying() -> Builder {
+    let flow = Workflow::builder("refund")
+        .settings(Settings {
+            scope: Scope::Global,
+            ..Settings::default()
+        })
+        .state("new", |s| {
+            s.initial()
+                .tool("refund", |t| t.approve("Pay?").success(end("paid")))
+        })
+        .build()
+        .unwrap();
+    let server = Server::builder("s", "0").tool(echo("refund"));
+    server.workflow(flow).secret([7; 32])
+}
+
+#[tokio::test]
+async fn any_node_takes_the_retry_of_the_first_call_of_all() {
+    let store = MemoryStore::default();
+    let serve = || {
+        let store = Arc::new(store.clone());
+        paying().store(store).build().unwrap()
+    };
+    let (one, other) = (open(&serve()).await, open(&serve()).await);
+    let state = alice(&one, forms()).asked().await;
+    let paid = alice(&other, forms()).result(&state, "accept").await;
+    assert_eq!(paid["isError"], false, "{paid}");
+}
+
+#[tokio::test]
+async fn a_yes_does_not_outlive_what_a_process_remembers() {
+    let site = open(&paying().build().unwrap()).await;
+    let state = alice(&site, forms()).asked().await;
+    let paid = alice(&site, forms()).result(&state, "accept").await;
+    assert_eq!(paid["isError"], false, "{paid}");
+    // Nothing is left of the instance, and the secret is the same.
+    let site = open(&paying().build().unwrap()).await;
+    let again = alice(&site, forms()).result(&state, "accept").await;
+    assert_eq!(refusal(&again), 1083, "{again}");
+}
+
 #[tokio::test]
 async fn a_client_that_can_do_nothing_waits_for_an_operator() {
     let server = refund().build().unwrap();
@@ -248,7 +293,7 @@ async fn a_client_that_can_do_nothing_waits_for_an_operator() {
 
 #[tokio::test]
 async fn the_yes_is_brought_back_by_handle_too() {
-    let server = refund_with(crate::flow_guards::echo("refund"), Scope::Handle);
+    let server = refund_with(echo("refund"), Scope::Handle);
     let server = server.build().unwrap();
     let site = open(&server).await;
     let asker = alice(&site, forms());
