@@ -351,7 +351,7 @@ impl Instance {
 
     /// Lets somebody look after it when something is to be done.
     pub(super) fn arm(self: &Arc<Self>) {
-        let at = {
+        let mut at = {
             let mut seen = lock(&self.seen);
             let at = if seen.refusals.is_empty() {
                 seen.wakes_at()
@@ -364,9 +364,17 @@ impl Instance {
             seen.armed = at;
             at
         };
-        match at {
-            Some(at) => self.alarms.set(self, at),
-            None => self.alarms.clear(self.number),
+        // Somebody else may have arranged something in between, and what was arranged last counts.
+        loop {
+            match at {
+                Some(at) => self.alarms.set(self, at),
+                None => self.alarms.clear(self.number),
+            }
+            let armed = lock(&self.seen).armed;
+            if armed == at {
+                return;
+            }
+            at = armed;
         }
     }
 
