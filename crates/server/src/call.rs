@@ -199,11 +199,12 @@ impl Running {
 
     /// Whether the call waits for others, so that it matters when it gets in line, or has what they
     /// wait for and something to do at once.
-    pub(crate) const fn stands_in_line(&self) -> bool {
+    pub(crate) fn stands_in_line(&self) -> bool {
         match self.waiting {
             Waiting::Instance(_) | Waiting::Place(_) | Waiting::Turn(_) | Waiting::Held(_) => true,
             Waiting::Nothing => self.turn.is_some(),
-            Waiting::Judged(_) | Waiting::Consent(_) | Waiting::Handler(_) => false,
+            Waiting::Handler(_) => self.turn.as_ref().is_some_and(|turn| !turn.is_written()),
+            Waiting::Judged(_) | Waiting::Consent(_) => false,
         }
     }
 
@@ -214,6 +215,7 @@ impl Running {
 
     /// Runs the call to its end, and says what is said then.
     pub(crate) async fn run(mut self) -> Option<Answer> {
+        self.write_turn_down().await;
         loop {
             while let Some(effect) = self.orders.next() {
                 match effect {

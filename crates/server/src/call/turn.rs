@@ -13,7 +13,10 @@ use crate::{
     peer::Peer,
 };
 use futures_util::FutureExt;
-use interlock_proto::{Code, Refusal, invocation::Outcome};
+use interlock_proto::{
+    Code, Refusal,
+    invocation::{Outcome, State},
+};
 use interlock_workflow::{Busy, Pass, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
 
@@ -159,6 +162,16 @@ impl Running {
             }
         }
         Err(self.busy().into())
+    }
+
+    /// The handler takes its time: whoever looks at the instance is to see that it runs.
+    pub(super) async fn write_turn_down(&mut self) {
+        let inner = &self.shared.inner;
+        if let (State::Executing { .. }, Some(turn), Some(workflow)) =
+            (&self.state, &mut self.turn, &inner.workflow)
+        {
+            turn.write_down(&inner.books(workflow)).await;
+        }
     }
 
     /// Somebody else holds the instance.

@@ -77,6 +77,7 @@ impl Held {
             reads_result: false,
             running: Some(running),
             version,
+            is_written: true,
             is_open: true,
         }))
     }

@@ -5,7 +5,7 @@
 //! then nothing has been done.
 
 use super::{
-    Books, Held, Instance, KeepError, Made, Moved, Turn, approving::Asking, keeping::Writing,
+    Books, Held, Instance, KeepError, Made, Moved, Seen, Turn, approving::Asking, keeping::Writing,
     turn::Ending,
 };
 use crate::route::lock;
@@ -36,6 +36,9 @@ impl Held {
 
     /// Writes "running call N" of the instance as it was judged, which must be over by then. It is
     /// given back if that takes waiting, or if somebody else has written.
+    ///
+    /// In a store that only we have and that dies with us, nobody would ever read that of a call
+    /// that is over at once: there [`Turn::write_down`] writes it if the call takes its time.
     pub(crate) fn mark_at_once(
         self,
         books: &Books<'_>,
@@ -44,6 +47,13 @@ impl Held {
         until: Time,
     ) -> Result<Result<Turn, KeepError>, Self> {
         let running = self.marking(binding, made, until);
+        if books.is_ours_alone() {
+            let begun = lock(&self.instance.seen).begin(&run, running.call);
+            return match begun {
+                true => Ok(Ok(self.into_turn(running, binding, false))),
+                false => Err(self),
+            };
+        }
         let writing = Writing {
             known: Arc::clone(&run),
             run,
@@ -53,23 +63,50 @@ impl Held {
             asking: Asking::Void,
         };
         match self.instance.write_at_once(books, writing) {
-            Some(Ok(())) => {
-                let version = lock(&self.instance.seen).version;
-                Ok(Ok(Turn {
-                    held: self,
-                    reads_result: binding.reads_result(),
-                    running: Some(running),
-                    version,
-                    is_open: false,
-                }))
-            }
+            Some(Ok(())) => Ok(Ok(self.into_turn(running, binding, true))),
             Some(Err(error)) if !error.is_conflict() => Ok(Err(error)),
             Some(Err(_)) | None => Err(self),
         }
     }
 }
 
+impl Seen {
+    /// A call begins on the instance as it was judged, which counts as a change. Whether it is still
+    /// that.
+    fn begin(&mut self, judged: &Arc<Run>, call: u64) -> bool {
+        let is_that = Arc::ptr_eq(judged, &self.run);
+        if is_that {
+            self.calls = call;
+            (self.edition, self.asked) = self.asking(&Asking::Void);
+        }
+        is_that
+    }
+}
+
 impl Turn {
+    /// Writes down that the call runs, if that has not been done.
+    pub(crate) async fn write_down(&mut self, books: &Books<'_>) {
+        let Some(running) = self.running.as_ref().filter(|_| !self.is_written) else {
+            return;
+        };
+        let run = self.held.instance.run();
+        let writing = Writing {
+            known: Arc::clone(&run),
+            run,
+            calls: running.call,
+            running: Some(running),
+            what: None,
+            asking: Asking::Stays,
+        };
+        // Only those who look at it miss something if it cannot be written.
+        if let Err(error) = self.held.instance.write(books, writing).await {
+            let error = &error as &dyn std::error::Error;
+            tracing::warn!(error, "it could not be written down that a call runs");
+        }
+        self.is_written = true;
+        self.version = lock(&self.held.instance.seen).version;
+    }
+
     /// Takes the step for this end of the call, as [`commit`](Self::commit) does, if nothing has to
     /// be waited for and nothing follows that may take its time.
     pub(crate) fn commit_at_once(

@@ -372,6 +372,12 @@ impl Instance {
 }
 
 impl Books<'_> {
+    /// Whether nobody else has the store and it dies with us, so that what is written there is for
+    /// nobody but us.
+    pub(super) const fn is_ours_alone(&self) -> bool {
+        self.journal_limit.is_some()
+    }
+
     /// Up to where a journal is to be pruned that had so many entries before and has so many now.
     fn prune_up_to(&self, before: u64, count: u64) -> Option<Seq> {
         const NOW_AND_THEN: u64 = 256;

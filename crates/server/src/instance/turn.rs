@@ -251,21 +251,25 @@ impl Held {
             asking: Asking::Void,
         };
         match self.instance.write(&books, writing).await {
-            Ok(()) => {
-                let version = lock(&self.instance.seen).version;
-                Ok(Marked::Yes(Turn {
-                    held: self,
-                    reads_result: binding.reads_result(),
-                    running: Some(running),
-                    version,
-                    is_open: false,
-                }))
-            }
+            Ok(()) => Ok(Marked::Yes(self.into_turn(running, binding, true))),
             Err(error) if error.is_conflict() => {
                 self.instance.reload(&books).await?;
                 Ok(Marked::Stale(self))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The turn of a call that begins.
+    pub(super) fn into_turn(self, running: Running, binding: &Binding, is_written: bool) -> Turn {
+        let version = lock(&self.instance.seen).version;
+        Turn {
+            held: self,
+            reads_result: binding.reads_result(),
+            running: Some(running),
+            version,
+            is_written,
+            is_open: false,
         }
     }
 
@@ -524,7 +528,9 @@ pub(crate) struct Turn {
     pub(super) running: Option<Running>,
     /// The client has been told to come back with the answer to the question.
     pub(super) is_open: bool,
-    /// Which version of the record says that it runs.
+    /// The record says that it runs.
+    pub(super) is_written: bool,
+    /// Which version of the record that is, or which was found.
     pub(super) version: Option<Version>,
 }
 
@@ -538,6 +544,11 @@ impl Turn {
     pub(super) fn goes_on_with(&mut self, asks: Option<Running>) {
         self.running = asks;
         self.version = lock(&self.held.instance.seen).version;
+    }
+
+    /// Whether the record says that the call runs.
+    pub(crate) const fn is_written(&self) -> bool {
+        self.is_written
     }
 
     /// Whether the step depends on what the call came to.

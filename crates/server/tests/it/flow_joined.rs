@@ -4,6 +4,7 @@
 use crate::{
     common::{codes, refusal, tool},
     flow_guards::{at, client_of, echo},
+    flow_hostile::Puppet,
     flow_sampling::{global, sample},
     http_common::age_form,
 };
@@ -162,27 +163,39 @@ async fn course(server: &Server, clock: &ManualClock, seed: u64) -> (Vec<Vec<Val
     (heard, told.collect())
 }
 
-/// A store that is given is written to by those who may wait, and the store that a server has
-/// otherwise by those who need not. Workflows of many states do not count all visits.
+/// How a server keeps its instances: where one has to wait for it, in memory that others may look
+/// at, and in memory of its own, where nobody is told of calls that are over at once.
+#[derive(Clone, Copy, Debug)]
+enum Keeps {
+    Slowly,
+    Openly,
+    Alone,
+}
+
+/// Workflows of many states do not count all visits.
 #[tokio::test]
 async fn what_is_done_at_once_is_what_is_done_by_those_who_wait() {
     for seed in 1..8 {
         let mut first = None;
-        for (others, waits) in [(0, true), (0, false), (70, true), (70, false)] {
+        let ways = [Keeps::Slowly, Keeps::Openly, Keeps::Alone];
+        for (others, keeps) in [0, 70].into_iter().flat_map(|n| ways.map(|way| (n, way))) {
             let clock = Arc::new(ManualClock::new());
-            let mut server = served(desk(others), &clock);
-            if waits {
-                server = server.store(Arc::new(MemoryStore::default()));
-            }
+            let server = served(desk(others), &clock);
+            let memory = MemoryStore::default();
+            let server = match keeps {
+                Keeps::Slowly => server.store(Puppet::new(&memory)),
+                Keeps::Openly => server.store(Arc::new(memory)),
+                Keeps::Alone => server,
+            };
             let (heard, told) = course(&server.build().unwrap(), &clock, seed).await;
             let Some((heard_first, told_first)) = &first else {
                 first = Some((heard, told));
                 continue;
             };
             for (n, (one, other)) in heard_first.iter().zip(&heard).enumerate() {
-                assert_eq!(one, other, "at {n} of {seed} with {others}, waits: {waits}");
+                assert_eq!(one, other, "at {n} of {seed} with {others}, {keeps:?}");
             }
-            assert_eq!(*told_first, told, "{seed} with {others}, waits: {waits}");
+            assert_eq!(*told_first, told, "{seed} with {others}, {keeps:?}");
         }
     }
 }
