@@ -5,6 +5,7 @@
 
 use crate::{
     clock,
+    instance::KeepError,
     outbox::Outbox,
     peer::Peer,
     principal::Principal,
@@ -133,6 +134,14 @@ pub(crate) async fn find_instance(inner: &Inner, peer: &Peer, client: Is) {
         && let Err(error) = instance.find(inner.books(workflow)).await
     {
         tracing::warn!(%error, "an instance could not be looked up");
+    }
+}
+
+/// Writes down what is known of this client's instance, which may leave memory.
+pub(crate) async fn keep_instance(inner: &Inner, peer: &Peer) -> Result<(), KeepError> {
+    match inner.workflow.as_ref().zip(peer.instance()) {
+        Some((workflow, instance)) => instance.write_record(&inner.books(workflow)).await,
+        None => Ok(()),
     }
 }
 

@@ -81,6 +81,8 @@ struct Seen {
     /// The record that says so, as it was written here.
     text: Option<Text>,
     version: Option<Version>,
+    /// The record says less than what is known here, and follows: see [`Instance::write_record`].
+    is_behind: bool,
     calls: u64,
     /// Another number whenever it has changed: each call that begins and each step that is taken
     /// counts on from one that no other server begins with, so that none comes again.
@@ -164,6 +166,7 @@ impl Instance {
                 run: Arc::new(workflow.start(now.0)),
                 text: None,
                 version: None,
+                is_behind: false,
                 calls: 0,
                 edition: alarms.server(),
                 asked: Vec::new(),

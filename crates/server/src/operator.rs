@@ -285,7 +285,7 @@ impl Operator {
                 break;
             }
             for key in &keys {
-                match look_up(&books, key).await {
+                match look_up(&books, &self.inner.alarms, key).await {
                     Ok(Some(one)) => {
                         found.extend(Some(summary(key.id(), one).0).filter(&wanted));
                         if found.len() == limit {
@@ -473,7 +473,7 @@ impl Operator {
     async fn found(&self, books: &Books<'_>, id: &str) -> Result<Found, OperatorError> {
         let not_found = || OperatorError::NotFound(id.to_owned());
         let key = key_of(id).ok_or_else(not_found)?;
-        let stored = look_up(books, &key).await;
+        let stored = look_up(books, &self.inner.alarms, &key).await;
         if let Some(found) = stored.map_err(|error| self.kept(id, error))? {
             return Ok(found);
         }

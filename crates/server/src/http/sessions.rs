@@ -375,7 +375,8 @@ impl Sessions {
             written => written,
         };
         *saved = written.map_err(failed)?;
-        Ok(())
+        let kept = driver::keep_instance(&self.inner, &client.peer).await;
+        kept.map_err(failed)
     }
 
     /// Takes a session out of memory that is written down and that nobody uses.

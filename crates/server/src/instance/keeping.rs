@@ -13,7 +13,7 @@ use crate::{
 };
 use interlock_proto::Time;
 use interlock_store::{self as store, Change, Seq, Store, StoreError};
-use interlock_workflow::{Busy, Instance as Run, Workflow};
+use interlock_workflow::{Busy, Instance as Run, Scope, Workflow};
 use std::sync::Arc;
 use tokio::sync::MutexGuard;
 
@@ -64,11 +64,20 @@ pub(super) struct Writing<'a> {
     pub(super) asking: Asking,
 }
 
+/// When the record is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Record {
+    Now,
+    /// When somebody else is to read it.
+    Follows,
+}
+
 /// What is about to be committed, and what is known once it is.
 struct Draft {
-    change: [Change; 1],
+    /// None if the record follows later.
+    change: Option<Change>,
     entries: Vec<store::Entry>,
-    text: Text,
+    text: Option<Text>,
     told: Untold,
     before: u64,
     count: u64,
@@ -83,9 +92,18 @@ impl Instance {
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Result<(), KeepError> {
-        let _pen = self.pen.lock().await;
-        let draft = self.draft(books, &writing)?;
-        let (change, entries) = (&draft.change, &draft.entries);
+        let pen = self.pen.lock().await;
+        self.write_with(&pen, books, writing).await
+    }
+
+    async fn write_with(
+        &self,
+        _pen: &MutexGuard<'_, ()>,
+        books: &Books<'_>,
+        writing: Writing<'_>,
+    ) -> Result<(), KeepError> {
+        let draft = self.draft(books, &writing, Record::Now)?;
+        let (change, entries) = (draft.change.as_slice(), &draft.entries);
         let committed = books.store.commit(change, entries, time(books.now)).await;
         let (before, count) = (draft.before, draft.count);
         self.committed(writing, draft, committed)?;
@@ -93,19 +111,49 @@ impl Instance {
         Ok(())
     }
 
-    /// The same, if nobody has to wait for anything. `None`: somebody would, and nothing is done.
+    /// Brings the record up to date, if it is to follow.
+    pub(crate) async fn write_record(&self, books: &Books<'_>) -> Result<(), KeepError> {
+        let pen = self.pen.lock().await;
+        let (is_behind, run, calls) = {
+            let seen = lock(&self.seen);
+            (seen.is_behind, Arc::clone(&seen.run), seen.calls)
+        };
+        if !is_behind {
+            return Ok(());
+        }
+        let writing = Writing {
+            known: Arc::clone(&run),
+            run,
+            calls,
+            running: None,
+            what: None,
+            asking: Asking::Stays,
+        };
+        self.write_with(&pen, books, writing).await
+    }
+
+    /// As [`write`](Self::write), if nobody has to wait for anything. `None`: somebody would, and
+    /// nothing is done.
+    ///
+    /// Of an instance that lives with us and dies with us, only the journal is written: the record
+    /// follows when somebody else is to read it.
     pub(super) fn write_at_once(
         &self,
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Option<Result<(), KeepError>> {
         let _pen = self.pen.try_lock().ok()?;
-        let draft = match self.draft(books, &writing) {
+        let record = if self.lives_here(books) && writing.running.is_none() {
+            Record::Follows
+        } else {
+            Record::Now
+        };
+        let draft = match self.draft(books, &writing, record) {
             Ok(draft) => draft,
             Err(error) => return Some(Err(error)),
         };
         let committed = if books.prune_up_to(draft.before, draft.count).is_none() {
-            let (change, entries) = (&draft.change, &draft.entries);
+            let (change, entries) = (draft.change.as_slice(), &draft.entries);
             books.store.commit_at_once(change, entries, time(books.now))
         } else {
             // For that one may have to wait.
@@ -120,7 +168,19 @@ impl Instance {
         }
     }
 
-    fn draft(&self, books: &Books<'_>, writing: &Writing<'_>) -> Result<Draft, KeepError> {
+    /// Whether it is in memory for as long as anybody can reach it, and is written down before it
+    /// leaves.
+    fn lives_here(&self, books: &Books<'_>) -> bool {
+        let is_sessions = books.workflow.settings().scope == Scope::Session && !self.is_leased();
+        books.is_ours_alone() && is_sessions
+    }
+
+    fn draft(
+        &self,
+        books: &Books<'_>,
+        writing: &Writing<'_>,
+        record: Record,
+    ) -> Result<Draft, KeepError> {
         let (edition, asked, unclear) = {
             let seen = lock(&self.seen);
             if !Arc::ptr_eq(&writing.known, &seen.run) {
@@ -137,13 +197,27 @@ impl Instance {
         let own = what.map(|bytes| store::Entry::new(self.key.clone(), bytes));
         let entries: Vec<_> = told_entries.chain(own).collect();
         let count = last.entries.saturating_add(entries.len() as u64);
+        let mut draft = Draft {
+            change: None,
+            entries,
+            text: None,
+            told,
+            before: last.entries,
+            count,
+            edition,
+            asked,
+        };
+        // One that is not there yet is not found by those who look for it.
+        if record == Record::Follows && last.version.is_some() {
+            return Ok(draft);
+        }
         let owner = self.lease.as_ref().map(Lease::principal);
         let besides = Besides {
             calls: writing.calls,
             entries: count,
             running: writing.running,
             edition,
-            asked: &asked,
+            asked: &draft.asked,
             unclear: unclear.as_ref(),
         };
         let before = last.text.as_ref().map(|text| (text, last.holds));
@@ -153,16 +227,9 @@ impl Instance {
             Some(version) => Change::update(self.key.clone(), version, value),
             None => Change::create(self.key.clone(), value),
         };
-        Ok(Draft {
-            change: [change],
-            entries,
-            text,
-            told,
-            before: last.entries,
-            count,
-            edition,
-            asked,
-        })
+        draft.change = Some(change);
+        draft.text = Some(text);
+        Ok(draft)
     }
 
     /// Remembers what was committed, or that it was not.
@@ -181,8 +248,11 @@ impl Instance {
         };
         let mut seen = lock(&self.seen);
         seen.run = writing.run;
-        seen.text = Some(draft.text);
-        seen.version = versions.first().copied();
+        seen.is_behind = draft.text.is_none();
+        if draft.text.is_some() {
+            seen.text = draft.text;
+            seen.version = versions.first().copied();
+        }
         seen.calls = writing.calls;
         (seen.edition, seen.asked) = (draft.edition, draft.asked);
         seen.entries = draft.count;
@@ -252,7 +322,7 @@ impl Instance {
             version: seen.version,
             entries: seen.entries,
             text: seen.text.clone(),
-            holds: Arc::ptr_eq(&seen.run, run),
+            holds: !seen.is_behind && Arc::ptr_eq(&seen.run, run),
         };
         let started = || What::Started {
             workflow: books.workflow.name().to_owned(),
@@ -317,6 +387,10 @@ impl Instance {
 
     /// With the pen in hand: what is read must not be older than what was written meanwhile.
     async fn read(&self, books: &Books<'_>, _pen: &MutexGuard<'_, ()>) -> Result<(), KeepError> {
+        if lock(&self.seen).is_behind {
+            // Nobody else writes it, and we know more.
+            return Ok(());
+        }
         let record = books.store.load(&self.key, time(books.now)).await?;
         let Some(record) = record else {
             let mut seen = lock(&self.seen);

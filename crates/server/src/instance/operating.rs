@@ -140,7 +140,14 @@ pub(crate) fn key_of(id: &str) -> Option<Key> {
 }
 
 /// What the store knows under this key.
-pub(crate) async fn look_up(books: &Books<'_>, key: &Key) -> Result<Option<Found>, KeepError> {
+pub(crate) async fn look_up(
+    books: &Books<'_>,
+    alarms: &Alarms,
+    key: &Key,
+) -> Result<Option<Found>, KeepError> {
+    if let Some(live) = alarms.live.get(key.id()) {
+        live.write_record(books).await?;
+    }
     let now = super::keeping::time(books.now);
     let Some(record) = books.store.load(key, now).await? else {
         return Ok(None);

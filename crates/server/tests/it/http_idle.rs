@@ -1,11 +1,12 @@
 //! Sessions that leave memory and come back.
 
 use crate::{
-    common::tool,
+    common::{desk, tool},
+    flow_guards::at,
     http_common::{SESSIONS, plain, text},
     puppet::{Act, Puppet, puppet},
 };
-use interlock::{Context, HttpOptions, NoArguments, Server, Tool};
+use interlock::{Builder, Context, HttpOptions, NoArguments, Server, Tool};
 use interlock_testkit::{
     ManualClock,
     web::{Hello, Request, Session, Site},
@@ -34,12 +35,14 @@ struct House {
 }
 
 async fn house() -> House {
+    house_of(plain().tool(who()).tool(tool("done"))).await
+}
+
+async fn house_of(builder: Builder) -> House {
     let clock = Arc::new(ManualClock::new());
     let (act, puppet) = puppet("act");
-    let builder = plain().tool(act.timeout(Duration::from_secs(86_400 * 2)));
     let server = builder
-        .tool(who())
-        .tool(tool("done"))
+        .tool(act.timeout(Duration::from_secs(86_400 * 2)))
         .clock(clock.clone())
         .build()
         .unwrap();
@@ -83,6 +86,26 @@ async fn a_session_that_comes_back_is_who_it_was() {
         .request("initialize", crate::common::hello(SESSIONS))
         .await;
     assert!(answer["error"].is_object(), "{answer}");
+}
+
+/// Seen to fail with a record that is not brought up to date before its instance leaves memory.
+#[tokio::test]
+async fn a_session_that_comes_back_stands_where_it_stood() {
+    let house = house_of(desk(tool("work"))).await;
+    let session = Session::open(&house.site).await;
+    for (name, then) in [("work", "done"), ("close", "open"), ("work", "done")] {
+        assert_eq!(at(&session.call(name, json!({})).await), then);
+    }
+    house.forty_minutes_pass().await;
+    let operator = house.server.operator();
+    let found = operator.instances(None, 10).await.unwrap();
+    let [one] = &found[..] else {
+        panic!("{found:?}")
+    };
+    assert_eq!((&*one.state, one.calls), ("done", 3));
+    assert_eq!(at(&session.call("close", json!({})).await), "open");
+    let history = operator.history(&one.id, 0, 100).await.unwrap();
+    assert_eq!(history.len(), 5, "{history:?}");
 }
 
 #[tokio::test]
