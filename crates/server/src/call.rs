@@ -57,9 +57,11 @@ pub(crate) struct Start {
     pub(crate) handler: Option<Prepared>,
     /// With what it was made, if anybody will ask for it.
     pub(crate) made: Option<Arc<Made>>,
+    /// Whether it could move its instance when it was let in.
+    pub(crate) moves: bool,
     pub(crate) instance: Option<Arc<Instance>>,
     /// How its instance is found, if that takes a look into the store.
-    pub(crate) sought: Option<Sought>,
+    pub(crate) sought: Option<Box<Sought>>,
 }
 
 /// An instance that has to be found before a call of it can be judged.
@@ -100,8 +102,9 @@ pub(crate) struct Running {
     places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,
     made: Option<Arc<Made>>,
+    moves: bool,
     instance: Option<Arc<Instance>>,
-    sought: Option<Sought>,
+    sought: Option<Box<Sought>>,
     /// The instance's turn, until it is written down.
     held: Option<Held>,
     turn: Option<Turn>,
@@ -117,15 +120,15 @@ pub(crate) struct Running {
     handler: Option<Prepared>,
     waiting: Waiting,
     /// The handler is done, but not everything it said before has been passed on.
-    came: Option<Came>,
+    came: Option<Box<Came>>,
     /// What its handler says before its result, if it says anything.
     dialogue: Option<Box<Dialogue>>,
     /// A person's yes, if it needs one.
     approving: Option<Box<Approving>>,
     reply: Option<Result<Reply, Failure>>,
-    no: Option<No>,
+    no: Option<Box<No>>,
     /// What was to be said before its client was told to come back with an answer.
-    kept: Option<Said>,
+    kept: Option<Box<Said>>,
     said: Option<Answer>,
 }
 
@@ -143,6 +146,7 @@ impl Running {
             places: start.places,
             permit: None,
             made: start.made,
+            moves: start.moves,
             instance: start.instance,
             sought: start.sought,
             held: None,
@@ -302,7 +306,7 @@ impl Running {
         }
         let words = self.shared.voice.take();
         self.dialogue().words = words;
-        self.came = Some(Came::Finished(finished));
+        self.came = Some(Box::new(Came::Finished(finished)));
         None
     }
 
@@ -349,7 +353,7 @@ impl Running {
                 return Input::Asked;
             }
             if let Some(came) = self.came.take()
-                && let Some(input) = self.input(came).await
+                && let Some(input) = self.input(*came).await
             {
                 return input;
             }
@@ -363,7 +367,7 @@ impl Running {
             tokio::select! {
                 biased;
                 came = self.waiting.next() => {
-                    self.came = Some(came);
+                    self.came = Some(Box::new(came));
                     let mut words = self.shared.voice.take();
                     if !words.is_empty() {
                         self.dialogue().words.append(&mut words);
@@ -446,7 +450,7 @@ impl Running {
             Ok(execution) => Input::Turn { execution },
             Err(no) => {
                 let refusal = no.refusal.clone();
-                self.no = Some(no);
+                self.no = Some(Box::new(no));
                 Input::Refused(refusal)
             }
         }
@@ -527,7 +531,7 @@ impl Running {
             return;
         }
         if let Some(said) = self.kept.take() {
-            return self.respond_as_kept(said);
+            return self.respond_as_kept(*said);
         }
         let answer = match self.reply.take() {
             Some(Ok(reply)) => {
@@ -540,7 +544,7 @@ impl Running {
             },
             // The step could not be saved, so what the handler said does not hold.
             None => {
-                let no = self.no.take();
+                let no = self.no.take().map(|no| *no);
                 let no = no.unwrap_or_else(|| Refusal::new(Code::InternalError).into());
                 return self.refuse(no);
             }

@@ -54,6 +54,7 @@ impl Inner {
             places: None,
             handler: Some(handler),
             made: None,
+            moves: false,
             instance: asked.instance.cloned(),
             sought: None,
         };

@@ -258,7 +258,7 @@ impl Signature {
     fn standing(standing: &Standing<'_>) -> Self {
         let mut out = Vec::with_capacity(256);
         out.extend_from_slice(b"\"_meta\":{");
-        json::text(&mut out, WORKFLOW);
+        json::word(&mut out, WORKFLOW);
         out.push(b':');
         standing.write(&mut out);
         out.push(b'}');

@@ -9,7 +9,11 @@ use std::{any::Any, fmt};
 ///
 /// Every error turns into one by `?`; its message is told to the model.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct Failure(Box<Inside>);
+
+/// Boxed, so that what went well need not carry room for what did not.
+#[derive(Clone, Debug)]
+struct Inside {
     message: String,
     why: Why,
 }
@@ -27,44 +31,36 @@ enum Why {
 }
 
 impl Failure {
+    fn made(message: String, why: Why) -> Self {
+        Self(Box::new(Inside { message, why }))
+    }
+
     /// It failed for the reason given.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            why: Why::Failed,
-        }
+        Self::made(message.into(), Why::Failed)
     }
 
     /// It stopped because the client took the call back, and has undone or not done its work.
     #[must_use]
     pub fn stopped() -> Self {
-        Self {
-            message: "stopped".to_owned(),
-            why: Why::Stopped,
-        }
+        Self::made("stopped".to_owned(), Why::Stopped)
     }
 
     /// It could not go on for a reason that has a code.
     pub(crate) fn refused(refusal: Refusal) -> Self {
-        Self {
-            message: refusal.message().to_owned(),
-            why: Why::Refused(refusal),
-        }
+        Self::made(refusal.message().to_owned(), Why::Refused(refusal))
     }
 
     /// It failed with an error of the protocol's, which the client is to see as it is.
     pub(crate) fn rpc(code: RpcCode, message: impl Into<String>, data: Option<Value>) -> Self {
-        Self {
-            message: message.into(),
-            why: Why::Rpc(code, data),
-        }
+        Self::made(message.into(), Why::Rpc(code, data))
     }
 
     /// The code and the whole of the protocol's error, if it is one.
     pub(crate) fn rpc_error(&self) -> Option<(RpcCode, Value)> {
-        match &self.why {
+        match &self.0.why {
             Why::Rpc(code, data) => {
-                let mut error = json!({ "code": code.0, "message": self.message });
+                let mut error = json!({ "code": code.0, "message": self.0.message });
                 if let Some(data) = data {
                     error["data"] = data.clone();
                 }
@@ -74,12 +70,12 @@ impl Failure {
         }
     }
 
-    pub(crate) const fn is_stopped(&self) -> bool {
-        matches!(self.why, Why::Stopped)
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.0.why, Why::Stopped)
     }
 
-    pub(crate) const fn refusal(&self) -> Option<&Refusal> {
-        match &self.why {
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        match &self.0.why {
             Why::Refused(refusal) => Some(refusal),
             Why::Failed | Why::Stopped | Why::Rpc(..) => None,
         }
@@ -88,7 +84,7 @@ impl Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
+        f.write_str(&self.0.message)
     }
 }
 

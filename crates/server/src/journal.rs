@@ -249,12 +249,12 @@ impl Ended<'_> {
             Some(_) => b",\"what\":\"held\",\"kind\":",
             None => b",\"what\":\"step\",\"kind\":",
         });
-        json::text(&mut out, self.kind.name());
+        json::word(&mut out, self.kind.name());
         out.extend_from_slice(b",\"name\":");
         json::text(&mut out, self.name);
         if step.held.is_none() {
             out.extend_from_slice(b",\"outcome\":");
-            json::text(&mut out, self.outcome.name());
+            json::word(&mut out, self.outcome.name());
         }
         out.push(b',');
         step.write_trace(workflow, &mut out);

@@ -52,6 +52,15 @@ pub(crate) type Examine = Box<dyn FnOnce(&Inner, Option<Position>, bool) -> Exam
 /// A handler that has its arguments, and those for whoever asks.
 type Examined = Result<(Prepared, Option<Value>), Refusal>;
 
+/// A call that the gate has let in, as things stand.
+pub(crate) struct LetIn {
+    pub(crate) handler: Prepared,
+    /// With what it was made, if anybody will ask for it.
+    pub(crate) made: Option<Arc<Made>>,
+    /// Whether it can move its instance.
+    pub(crate) moves: bool,
+}
+
 /// Whose instance a call is about.
 enum Whose<'a> {
     Nobodys,
@@ -349,6 +358,7 @@ impl Inner {
             places,
             handler: None,
             made: None,
+            moves: false,
             instance: asked.instance.cloned(),
             sought: None,
         };
@@ -361,15 +371,16 @@ impl Inner {
             Ok(Whose::Known(instance)) => Some(instance),
             Ok(Whose::Sought(source)) => {
                 let prepare = Box::new(prepare);
-                start.sought = Some(Sought { source, prepare });
+                start.sought = Some(Box::new(Sought { source, prepare }));
                 return Ok(Plan::Call(start, round));
             }
             Err(no) => return refuse(no),
         };
         match self.examine(instance, asked.principal, (kind, &start.name), prepare) {
-            Ok((handler, made)) => {
-                start.handler = Some(handler);
-                start.made = made;
+            Ok(let_in) => {
+                start.handler = Some(let_in.handler);
+                start.made = let_in.made;
+                start.moves = let_in.moves;
                 Ok(Plan::Call(start, round))
             }
             Err(no) => refuse(no),
@@ -424,7 +435,7 @@ impl Inner {
         principal: &Principal,
         (kind, name): (Kind, &str),
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
-    ) -> Result<(Prepared, Option<Arc<Made>>), No> {
+    ) -> Result<LetIn, No> {
         let binding = self.admit(instance, kind, name)?;
         let at = instance.map(|instance| instance.position());
         let keep = binding.is_some_and(Binding::reads_call);
@@ -443,7 +454,11 @@ impl Inner {
         if binding.is_some_and(Binding::is_conditional) {
             self.judge(instance, kind, name, made.as_deref())?;
         }
-        Ok((handler, made))
+        Ok(LetIn {
+            handler,
+            made,
+            moves: binding.is_some_and(Binding::moves),
+        })
     }
 
     /// Whether clients of that version find their instances by handles.

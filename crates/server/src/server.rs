@@ -403,10 +403,15 @@ impl Inner {
     }
 
     pub(crate) fn books<'a>(&'a self, workflow: &'a Workflow) -> Books<'a> {
+        self.books_at(workflow, self.clock.now())
+    }
+
+    /// The same, for whoever knows the time.
+    pub(crate) fn books_at<'a>(&'a self, workflow: &'a Workflow, now: Time) -> Books<'a> {
         Books {
             store: &*self.store,
             workflow,
-            now: self.clock.now(),
+            now,
             journal_limit: self.journal_limit,
             effects: self.effects.as_ref(),
         }

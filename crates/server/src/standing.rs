@@ -29,16 +29,15 @@ impl Standing<'_> {
         }
         out.extend_from_slice(b"{\"instance\":");
         json::text(out, self.instance);
+        let state = self.workflow.state(self.at.state);
         out.extend_from_slice(b",\"state\":");
-        out.extend_from_slice(self.workflow.state(self.at.state).quoted_name());
-        out.extend_from_slice(b",\"next\":[");
-        for (at, name) in convert::next(self.workflow, self.at).enumerate() {
-            if at > 0 {
-                out.push(b',');
-            }
-            json::text(out, name);
-        }
-        out.extend_from_slice(b"]}");
+        out.extend_from_slice(state.quoted_name());
+        out.extend_from_slice(b",\"next\":");
+        out.extend_from_slice(match self.at.finished {
+            true => b"[]",
+            false => state.quoted_next(),
+        });
+        out.push(b'}');
     }
 }
 

@@ -1,8 +1,8 @@
 //! Puts together a workflow from parts that have been judged and found valid.
 
 use crate::{
-    Binding, Cause, Edge, Finding, Kind, Outcome, Rule, Sampling, Settings, State, StateId, Timer,
-    Workflow,
+    Binding, BindingId, Cause, Edge, Finding, Kind, Outcome, Rule, Sampling, Settings, State,
+    StateId, Timer, Workflow,
     fingerprint::{self, Fingerprint},
     guard::Root,
     hash::Table,
@@ -174,9 +174,14 @@ impl Workflow {
         });
         let mut quoted = Vec::new();
         json::text(&mut quoted, &judged.name);
+        let bound = &self.bindings[first_binding..];
+        let next: Vec<_> = bound.iter().map(|bound| &bound.artifact.name).collect();
+        let mut quoted_next = Vec::new();
+        json::value(&mut quoted_next, &next);
         State {
             name: judged.name,
             quoted: quoted.into(),
+            quoted_next: quoted_next.into(),
             description: judged.description,
             instructions: judged.instructions,
             terminal: judged.terminal,
@@ -215,6 +220,7 @@ impl Workflow {
         }
         let mut own = self.edges[first_edge..].iter();
         Binding {
+            id: BindingId::at(self.bindings.len()),
             state,
             artifact: judged.artifact,
             place: judged.place,

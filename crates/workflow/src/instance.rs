@@ -23,7 +23,8 @@ pub struct Instance {
     /// How many timers of the state have fired.
     pub(crate) fired: usize,
     pub(crate) due: Option<u64>,
-    pub(crate) held: Option<Held>,
+    /// Boxed, for it is large and nearly always absent.
+    pub(crate) held: Option<Box<Held>>,
 }
 
 /// Where a step leads.
@@ -122,7 +123,7 @@ impl Instance {
 
     /// The call that an operator must decide about.
     pub fn held(&self) -> Option<&Held> {
-        self.held.as_ref()
+        self.held.as_deref()
     }
 
     /// What it remembers under some keys, in bytes of JSON or so.
@@ -148,7 +149,7 @@ impl Instance {
             terminal: step.terminal,
             by_time: step.taken.is_some_and(by_time),
         };
-        self.held.clone_from(&step.held);
+        self.held = step.held.clone().map(Box::new);
         self.go(workflow, going, now);
     }
 

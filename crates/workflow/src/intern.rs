@@ -85,6 +85,22 @@ impl EdgeId {
     }
 }
 
+/// One of the bindings of a [`Workflow`](crate::Workflow).
+///
+/// It is an index: with another workflow it means another binding, or none at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BindingId(u32);
+
+impl BindingId {
+    pub(crate) fn at(index: usize) -> Self {
+        Self(narrow(index))
+    }
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// One of the artifacts that a workflow names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SymbolId(u32);

@@ -90,7 +90,7 @@ pub use fingerprint::Fingerprint;
 pub use gate::{Call, End, Fault, Pass, Reason, Refused, Step};
 pub use guard::{Facts, Failed};
 pub use instance::{Held, Instance};
-pub use intern::{EdgeId, ListId};
+pub use intern::{BindingId, EdgeId, ListId};
 pub use model::{
     Artifact, Busy, Finish, Kind, Outcome, Position, Scope, Settings, StateId, Visibility,
 };

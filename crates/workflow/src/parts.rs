@@ -1,6 +1,8 @@
 //! What a valid workflow is made of: states, bindings, edges, timers, questions.
 
-use crate::{Artifact, Facts, Outcome, Place, Role, Rule, StateId, intern::ListId, template::Text};
+use crate::{
+    Artifact, BindingId, Facts, Outcome, Place, Role, Rule, StateId, intern::ListId, template::Text,
+};
 use std::{ops::Range, sync::Arc, time::Duration};
 
 /// One state of a [`Workflow`](crate::Workflow).
@@ -9,6 +11,8 @@ pub struct State {
     pub(crate) name: Arc<str>,
     /// The name as JSON.
     pub(crate) quoted: Box<[u8]>,
+    /// The names of what it binds as JSON.
+    pub(crate) quoted_next: Box<[u8]>,
     pub(crate) description: Option<String>,
     pub(crate) instructions: Option<Text>,
     pub(crate) terminal: bool,
@@ -35,6 +39,11 @@ impl State {
     /// What it is called, as JSON.
     pub fn quoted_name(&self) -> &[u8] {
         &self.quoted
+    }
+
+    /// The names of what can be called in it, guards aside, as a JSON array.
+    pub fn quoted_next(&self) -> &[u8] {
+        &self.quoted_next
     }
 
     /// What it is called, for whoever keeps that.
@@ -149,6 +158,7 @@ impl Approval {
 /// What makes an artifact visible and callable in one state.
 #[derive(Clone, Debug)]
 pub struct Binding {
+    pub(crate) id: BindingId,
     pub(crate) state: StateId,
     pub(crate) artifact: Artifact,
     pub(crate) place: Place,
@@ -183,6 +193,11 @@ pub(crate) struct Route {
 }
 
 impl Binding {
+    /// Which one it is: see [`Workflow::binding`](crate::Workflow::binding).
+    pub fn id(&self) -> BindingId {
+        self.id
+    }
+
     /// The state it belongs to.
     pub fn state(&self) -> StateId {
         self.state

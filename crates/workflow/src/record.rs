@@ -56,7 +56,7 @@ impl Instance {
             visits: visits
                 .map(|(state, visits)| (workflow.state_name(state).to_owned(), visits))
                 .collect(),
-            held: self.held.clone(),
+            held: self.held().cloned(),
         }
     }
 
@@ -120,7 +120,7 @@ impl Workflow {
             memory: record.memory,
             since: record.since,
             fired: record.fired,
-            held: record.held,
+            held: record.held.map(Box::new),
             ..Instance::from(position)
         };
         instance.visits.clear();
@@ -159,11 +159,11 @@ mod tests {
         check(&instance);
         let artifact = crate::Artifact::new(crate::Kind::Tool, "go");
         let (args, principal) = (serde_json::json!({ "x": [1] }), Value::Null);
-        instance.held = Some(Held {
+        instance.held = Some(Box::new(Held {
             artifact,
             args,
             principal,
-        });
+        }));
         instance.memory.insert("k\n".to_owned(), Value::from(0.5));
         instance.position.state = flow.state_id("z").unwrap();
         instance.visits.set(instance.position.state, 1_000_000);

@@ -202,7 +202,7 @@ impl Instance {
         for key in &trace.forgets {
             self.memory.remove(key);
         }
-        self.held.clone_from(&trace.held);
+        self.held = trace.held.clone().map(Box::new);
         let going = Going {
             after,
             enters: trace.enters,

@@ -5,8 +5,8 @@
 //! numbered: the gate looks up and compares small numbers.
 
 use crate::{
-    Binding, Catalogue, Edge, Finding, Finish, Kind, Outcome, Position, Settings, State, StateId,
-    catalogue,
+    Binding, BindingId, Catalogue, Edge, Finding, Finish, Kind, Outcome, Position, Settings, State,
+    StateId, catalogue,
     fingerprint::Fingerprint,
     hash::Table,
     intern::{EdgeId, ListId, Lists, SymbolId, Symbols},
@@ -114,6 +114,15 @@ impl Workflow {
     /// If the state belongs to another workflow that has more of them.
     pub fn bindings(&self, state: StateId) -> &[Binding] {
         &self.bindings[self.state(state).bindings.clone()]
+    }
+
+    /// What is bound there.
+    ///
+    /// # Panics
+    ///
+    /// If it belongs to another workflow that has more of them.
+    pub fn binding(&self, binding: BindingId) -> &Binding {
+        &self.bindings[binding.index()]
     }
 
     /// Every edge that somebody wrote, grouped by the state it leads away from.

@@ -20,7 +20,8 @@ impl Running {
         let Some(workflow) = &inner.workflow else {
             return Err(held);
         };
-        let books = inner.books(workflow);
+        // It has only just come.
+        let books = inner.books_at(workflow, self.at);
         let Some(run) = held.run_at_once(&books) else {
             return Err(held);
         };

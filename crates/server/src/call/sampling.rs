@@ -62,7 +62,7 @@ impl Running {
         };
         self.told = told;
         self.warning = warning;
-        self.kept = Some(said);
+        self.kept = Some(Box::new(said));
         self.places = None;
         self.handler = Some(Box::new(|_| {
             let nothing = Reply::Text(Default::default());
@@ -115,7 +115,7 @@ impl Running {
         };
         self.kept = None;
         self.reply = None;
-        self.no = Some(no);
+        self.no = Some(Box::new(no));
     }
 
     /// Asks what the state asks that the last step has led to, and goes on until nothing is asked.
@@ -233,7 +233,7 @@ impl Running {
     /// What the call would be answered with now.
     fn to_be_said(&self) -> Option<Said> {
         if let Some(said) = &self.kept {
-            return Some(said.clone());
+            return Some(Said::clone(said));
         }
         let stamp = self.inner().stamp(self.shared.caller.version, None);
         if let Some(Effect::Refuse(refusal)) = self.orders.peek() {

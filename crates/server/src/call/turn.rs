@@ -40,7 +40,7 @@ impl Running {
     /// First the turn, then the place: whoever waits for its own instance must not keep a place
     /// from others.
     pub(super) fn enqueue(&self) -> Waiting {
-        if let Some(Sought { source, .. }) = &self.sought {
+        if let Some(Sought { source, .. }) = self.sought.as_deref() {
             let (inner, source) = (Arc::clone(&self.shared.inner), source.clone());
             let principal = self.shared.caller.principal.clone();
             let found = async move { inner.find_source(&source, &principal).await };
@@ -64,12 +64,14 @@ impl Running {
             let instance = Arc::clone(instance);
             return self.take_up(&instance);
         }
-        if let Some(Sought { prepare, .. }) = sought {
+        if let Some(sought) = sought {
+            let prepare = sought.prepare;
             let (inner, principal) = (&self.shared.inner, &self.shared.caller.principal);
             let call = (self.kind, &*self.name);
-            let (handler, made) = inner.examine(Some(instance), principal, call, prepare)?;
-            self.handler = Some(handler);
-            self.made = made;
+            let let_in = inner.examine(Some(instance), principal, call, prepare)?;
+            self.handler = Some(let_in.handler);
+            self.made = let_in.made;
+            self.moves = let_in.moves;
         }
         Ok(())
     }
@@ -95,6 +97,17 @@ impl Running {
             let turn = Arc::clone(instance).turn(Busy::Wait);
             return Judged::InTurn(Waiting::Turn(turn.boxed()));
         }
+        let in_turn = || match instance.turn_at_once() {
+            Some(held) => Waiting::Held(Some(held)),
+            None => {
+                let turn = Arc::clone(instance).turn(workflow.settings().busy);
+                Waiting::Turn(turn.boxed())
+            }
+        };
+        if self.moves {
+            // Whether it still may is decided then.
+            return Judged::InTurn(in_turn());
+        }
         let call = Made::call(self.made.as_deref(), self.kind, &self.name);
         let bound = workflow.admit(instance.position(), self.kind, &self.name);
         let judged = match &bound {
@@ -104,15 +117,7 @@ impl Running {
             Ok(Pass::Bound(_) | Pass::Always) | Err(_) => bound,
         };
         match judged {
-            Ok(Pass::Bound(binding)) if binding.moves() => {
-                Judged::InTurn(match instance.turn_at_once() {
-                    Some(held) => Waiting::Held(Some(held)),
-                    None => {
-                        let turn = Arc::clone(instance).turn(workflow.settings().busy);
-                        Waiting::Turn(turn.boxed())
-                    }
-                })
-            }
+            Ok(Pass::Bound(binding)) if binding.moves() => Judged::InTurn(in_turn()),
             Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
             Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
             Err(refused) => Judged::Now(Err(self.inner().refused(instance, refused))),
@@ -270,7 +275,7 @@ impl Running {
         let refusal = self.unsaved(error).refusal;
         let refusal = refusal
             .because("the step could not be saved, and what was called may have taken effect");
-        self.no = Some(refusal.into());
+        self.no = Some(Box::new(refusal.into()));
     }
 
     /// The instance has moved: what that means to the caller, and what everybody hears of it.

@@ -141,6 +141,7 @@ impl Inner {
             places: None,
             handler: Some(handler),
             made: None,
+            moves: false,
             instance: None,
             sought: None,
         };

@@ -41,10 +41,10 @@ impl Asker<'_> {
         Running {
             until: until.0,
             made: None,
-            question: Some(Question {
+            question: Some(Box::new(Question {
                 principal: self.principal.facts(),
                 ticket: self.comes_back.then(ticket).flatten(),
-            }),
+            })),
             ..of.clone()
         }
     }
@@ -75,6 +75,7 @@ impl Held {
         Ok(running.filter(is_meant).map(|running| Turn {
             held: self,
             reads_result: false,
+            bound: None,
             running: Some(running),
             version,
             is_written: true,

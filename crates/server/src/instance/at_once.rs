@@ -10,7 +10,7 @@ use super::{
 };
 use crate::route::lock;
 use interlock_proto::Time;
-use interlock_workflow::{Binding, Instance as Run, Outcome, Pass};
+use interlock_workflow::{Binding, Instance as Run, Outcome};
 use serde_json::Value;
 use std::sync::Arc;
 
@@ -117,10 +117,10 @@ impl Turn {
     ) -> Option<Result<Moved, KeepError>> {
         let running = self.running.as_ref().filter(|_| !self.is_open)?;
         let run = self.held.instance.run();
-        let at = run.position();
-        let Ok(Pass::Bound(binding)) = books.workflow.admit(at, running.kind, &running.name) else {
+        let (at, binding) = (run.position(), books.workflow.binding(self.bound?));
+        if at.finished || at.state != binding.state() {
             return None;
-        };
+        }
         let end = (binding, outcome, result);
         let Ending {
             moved,

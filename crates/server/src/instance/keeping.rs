@@ -275,7 +275,7 @@ impl Instance {
         if is_there {
             told.began = None;
         }
-        let began = told.began.clone();
+        let began = told.began.is_some();
         let entries: Vec<_> = told.entries().map(|entry| self.entry(entry)).collect();
         let committed = books.store.commit(&[], &entries, time(books.now)).await;
         if let Err(error) = committed {
@@ -288,7 +288,7 @@ impl Instance {
         {
             let mut seen = lock(&self.seen);
             seen.entries = count;
-            if began.is_some() {
+            if began {
                 seen.began = None;
             }
         }
@@ -329,7 +329,9 @@ impl Instance {
             fingerprint: books.workflow.fingerprint().0,
         };
         let untold = Untold {
-            began: seen.began.map(|at| Entry::new(at, None, started())),
+            began: seen
+                .began
+                .map(|at| Box::new(Entry::new(at, None, started()))),
             refusals: std::mem::take(&mut seen.refusals),
             unwritten: std::mem::take(&mut seen.unwritten),
         };
@@ -497,7 +499,8 @@ struct Last {
 
 /// What the journal does not say yet.
 struct Untold {
-    began: Option<Entry>,
+    /// Boxed, for it is large and nearly always told already.
+    began: Option<Box<Entry>>,
     refusals: Vec<Entry>,
     /// The last of the refusals says so.
     unwritten: u64,
@@ -514,7 +517,7 @@ impl Untold {
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.began.iter().chain(&self.refusals)
+        self.began.as_deref().into_iter().chain(&self.refusals)
     }
 }
 

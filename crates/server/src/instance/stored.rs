@@ -76,7 +76,7 @@ pub(crate) struct Running {
     pub(super) made: Option<Arc<Made>>,
     /// It has ended, and led to a state that asks the client's model, who has not answered yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) question: Option<Question>,
+    pub(super) question: Option<Box<Question>>,
 }
 
 /// A question of a state that is open.
@@ -151,7 +151,7 @@ impl Running {
         out.extend_from_slice(b"{\"call\":");
         json::number(out, self.call);
         out.extend_from_slice(b",\"kind\":");
-        json::text(out, self.kind.name());
+        json::word(out, self.kind.name());
         out.extend_from_slice(b",\"name\":");
         json::text(out, &self.name);
         out.extend_from_slice(b",\"until\":");
@@ -574,10 +574,10 @@ mod tests {
                 args: serde_json::json!({ "x": 1 }),
                 principal: Value::Null,
             })),
-            question: Some(Question {
+            question: Some(Box::new(Question {
                 principal: Value::Null,
                 ticket: Some("t".to_owned()),
-            }),
+            })),
         };
         let run = flow.start(5);
         let first = written(&books, &run, Besides::default(), None, None);

@@ -19,8 +19,8 @@ use crate::{
 use interlock_proto::Time;
 use interlock_store::Version;
 use interlock_workflow::{
-    Artifact, Binding, End, Facts, Instance as Run, Outcome, Pass, Position, StateId, Step, Trace,
-    Workflow,
+    Artifact, Binding, BindingId, End, Facts, Instance as Run, Outcome, Pass, Position, StateId,
+    Step, Trace, Workflow,
 };
 use serde_json::{Map, Value};
 use std::{borrow::Cow, sync::Arc};
@@ -266,6 +266,7 @@ impl Held {
         Turn {
             held: self,
             reads_result: binding.reads_result(),
+            bound: Some(binding.id()),
             running: Some(running),
             version,
             is_written,
@@ -341,15 +342,15 @@ impl Held {
         step: &Step<'_>,
         call: Option<u64>,
     ) -> Moved {
-        let mut after = Run::clone(run);
-        after.apply(books.workflow, step, books.now.0);
+        let mut after = Arc::clone(run);
+        Arc::make_mut(&mut after).apply(books.workflow, step, books.now.0);
         let leaves = step.enters || step.terminal;
         let anew = step.enters && step.after.state != step.to;
         let is_told = anew && books.workflow.state(step.to).instructions().is_some();
         let sets_off = books.effects.is_some() && !step.effects.is_empty();
         Moved {
             before: run.position(),
-            run: Arc::new(after),
+            run: after,
             entered: [leaves.then_some(step.to), anew.then_some(step.after.state)],
             memory: is_told.then(|| remembered(run, step)),
             set_off: sets_off.then(|| {
@@ -524,6 +525,8 @@ impl Drop for Held {
 pub(crate) struct Turn {
     pub(super) held: Held,
     pub(super) reads_result: bool,
+    /// By which binding it runs.
+    pub(super) bound: Option<BindingId>,
     /// Taken by the commit, unless that leads to a question.
     pub(super) running: Option<Running>,
     /// The client has been told to come back with the answer to the question.
