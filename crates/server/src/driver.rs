@@ -10,6 +10,7 @@ use crate::{
     peer::Peer,
     principal::Principal,
     route::{Outlet, Route},
+    seldom::Seldom,
     server::Inner,
     transport::lines::{Line, Lines},
 };
@@ -37,7 +38,8 @@ where
     let peer = Peer::new(&inner, Principal::anonymous(), inner.rules, route.clone())?;
     within_drain_time(&inner, find_instance(&inner, &peer, Is::New)).await;
     let mut out = Outbox::default();
-    let mut stop = std::pin::pin!(stop.fuse());
+    let stop = std::pin::pin!(stop.fuse());
+    let mut stop = Seldom::new(stop);
     let mut reading = Ok(true);
     loop {
         outlet.attend();
@@ -48,24 +50,32 @@ where
             }
         }
         // In this order: a call that is no longer there has put its answer into the outlet.
-        let quiet = peer.is_quiet();
+        let outlook = peer.outlook();
         outlet.take(&mut out);
         // Nearly always there is room for it all, and nothing to wait for.
         if !out.is_done() {
             match out.push_at_once(&mut writer) {
                 Ok(()) => outlet.left(out.len()),
-                Err(error) => lost(&error, &outlet, &mut out, &peer),
+                Err(error) => {
+                    lost(&error, &outlet, &mut out, &peer);
+                    continue;
+                }
             }
         }
-        if (quiet && out.is_done() && outlet.is_empty()) || peer.is_late() {
+        if (outlook.is_quiet && out.is_done() && outlet.is_empty()) || outlook.is_late {
             break;
         }
-        let (room, wake_at) = (outlet.has_room(), peer.wake_at());
+        let room = outlet.has_room();
         tokio::select! {
+            biased;
+            () = &mut stop => peer.drain(),
+            () = outlet.woken() => {}
             pushed = out.push(&mut writer), if !out.is_done() => match pushed {
                 Ok(pushed) => out.pushed(pushed),
                 Err(error) => lost(&error, &outlet, &mut out, &peer),
             },
+            () = clock::sleep_until(&*inner.clock, outlook.wake_at) => peer.tick(),
+            // The last: whoever talks without end keeps nobody else from being heard.
             line = lines.next(), if room && matches!(reading, Ok(true)) => {
                 outlet.attend();
                 let line = line.unwrap_or_else(|error| {
@@ -77,9 +87,6 @@ where
                 }
                 take(&inner, &peer, &line, &route);
             }
-            () = outlet.woken() => {}
-            () = clock::sleep_until(&*inner.clock, wake_at) => peer.tick(),
-            () = &mut stop => peer.drain(),
         }
     }
     peer.abort();

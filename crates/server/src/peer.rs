@@ -65,6 +65,16 @@ pub(crate) struct Peer {
     on_write: OnceLock<OnWrite>,
 }
 
+/// What is left to be done for a client.
+pub(crate) struct Outlook {
+    /// Closed, and no call is left that could say anything.
+    pub(crate) is_quiet: bool,
+    /// Closed, and what is left has taken too long to be said.
+    pub(crate) is_late: bool,
+    /// When something has to be done, if nothing else happens.
+    pub(crate) wake_at: Option<Time>,
+}
+
 /// Writes down what a session remembers.
 type OnWrite = Box<dyn Fn() -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
@@ -174,21 +184,23 @@ impl Peer {
         lock(&self.book).state == State::Closed
     }
 
-    /// Closed, and no call is left that could say anything.
-    pub(crate) fn is_quiet(&self) -> bool {
+    /// What is left to be done.
+    pub(crate) fn outlook(&self) -> Outlook {
         let book = lock(&self.book);
-        book.state == State::Closed && book.beginning.is_empty() && book.calls.is_empty()
-    }
-
-    /// Closed, and what is left has taken too long to be said.
-    pub(crate) fn is_late(&self) -> bool {
-        let book = lock(&self.book);
-        book.state == State::Closed && self.inner.clock.now() >= book.close_by
+        let is_closed = book.state == State::Closed;
+        Outlook {
+            is_quiet: is_closed && book.beginning.is_empty() && book.calls.is_empty(),
+            is_late: is_closed && self.inner.clock.now() >= book.close_by,
+            wake_at: self.due(&book),
+        }
     }
 
     /// When something has to be done, if nothing else happens.
     pub(crate) fn wake_at(&self) -> Option<Time> {
-        let book = lock(&self.book);
+        self.due(&lock(&self.book))
+    }
+
+    fn due(&self, book: &Book) -> Option<Time> {
         match book.state {
             State::Closed => Some(book.close_by),
             State::NotInitialized { .. }
@@ -527,12 +539,13 @@ impl Peer {
         self.drain();
         loop {
             let settled = self.settled.notified();
-            if self.is_quiet() || self.is_late() {
+            let outlook = self.outlook();
+            if outlook.is_quiet || outlook.is_late {
                 break;
             }
             tokio::select! {
                 () = settled => {}
-                () = clock::sleep_until(&*self.inner.clock, self.wake_at()) => self.tick(),
+                () = clock::sleep_until(&*self.inner.clock, outlook.wake_at) => self.tick(),
             }
         }
         self.abort();

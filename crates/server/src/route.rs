@@ -4,6 +4,7 @@
 //! is answered to a member of a batch is gathered until the batch is complete.
 
 use crate::{
+    bell::Bell,
     http::{exchange::Exchange, feed::Feed},
     note::Note,
     outbox::Outbox,
@@ -11,11 +12,13 @@ use crate::{
 use interlock_proto::{RpcCode, batch::Answers};
 use std::{
     collections::BTreeSet,
+    future::poll_fn,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
+    task::Poll,
 };
 use tokio::sync::Notify;
 
@@ -213,7 +216,7 @@ pub(crate) struct Outlet {
     /// There is no room, as whoever changed that saw it last.
     is_full: AtomicBool,
     /// There is something to take, or to look at.
-    wake: Notify,
+    bell: Bell,
     /// There is room again.
     room: Notify,
 }
@@ -246,7 +249,7 @@ impl Outlet {
         self.keep_in_mind(&inside);
         drop(inside);
         if !attended {
-            self.wake.notify_one();
+            self.bell.ring();
         }
     }
 
@@ -256,17 +259,21 @@ impl Outlet {
             inside.notes.insert(note);
         }
         drop(inside);
-        self.wake.notify_one();
+        self.bell.ring();
     }
 
     /// Makes the loop look again.
     pub(crate) fn wake(&self) {
-        self.wake.notify_one();
+        self.bell.ring();
     }
 
     /// Completes when somebody wrote something, or woke the loop.
     pub(crate) async fn woken(&self) {
-        self.wake.notified().await;
+        poll_fn(|context| match self.bell.is_heard(context) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        })
+        .await;
     }
 
     /// The loop is at work: it need not be woken until it has [taken](Self::take) what is there.
@@ -306,7 +313,7 @@ impl Outlet {
             self.room.notify_waiters();
             if !inside.notes.is_empty() {
                 // There was no room for them when the loop took the rest.
-                self.wake.notify_one();
+                self.bell.ring();
             }
         }
     }
@@ -339,7 +346,7 @@ impl Outlet {
         self.keep_in_mind(&inside);
         drop(inside);
         self.room.notify_waiters();
-        self.wake.notify_one();
+        self.bell.ring();
     }
 
     async fn room(&self) {

@@ -15,7 +15,6 @@ pub(crate) mod origin;
 mod pulse;
 mod reply;
 mod resumable;
-mod seldom;
 pub(crate) mod serve;
 pub(crate) mod sessions;
 pub(crate) mod stream;

@@ -7,8 +7,8 @@ use super::{
     endpoint::{self, Web},
     pulse::{Line, Pulse, Running},
     reply,
-    seldom::Seldom,
 };
+use crate::seldom::Seldom;
 use axum::{Router, body::Body, extract::ConnectInfo};
 use bytes::Bytes;
 use futures_util::{FutureExt, future::BoxFuture};

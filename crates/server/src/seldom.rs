@@ -3,15 +3,12 @@
 //! Beside one that is looked at all the time, a timer or a signal would be looked at as often, and
 //! for nothing.
 
-use futures_util::task::AtomicWaker;
+use crate::bell::Bell;
 use std::{
     future::Future,
     pin::Pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    task::{Context, Poll, Wake, Waker},
+    sync::Arc,
+    task::{Context, Poll, Waker},
 };
 
 /// A future that is polled only if it has woken its task.
@@ -22,30 +19,11 @@ pub(crate) struct Seldom<F> {
     waker: Waker,
 }
 
-/// What the future rings.
-#[derive(Debug)]
-struct Bell {
-    rung: AtomicBool,
-    task: AtomicWaker,
-}
-
-impl Wake for Bell {
-    fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        self.rung.store(true, Ordering::Release);
-        self.task.wake();
-    }
-}
-
 impl<F: Future + Unpin> Seldom<F> {
     pub(crate) fn new(future: F) -> Self {
-        let bell = Arc::new(Bell {
-            rung: AtomicBool::new(true),
-            task: AtomicWaker::new(),
-        });
+        let bell = Arc::new(Bell::default());
+        // It has to be looked at once.
+        bell.ring();
         let waker = Arc::clone(&bell).into();
         Self {
             future,
@@ -60,9 +38,7 @@ impl<F: Future + Unpin> Future for Seldom<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.get_mut();
-        // Before looking, so that no ringing in between is missed.
-        this.bell.task.register(cx.waker());
-        if !this.bell.rung.swap(false, Ordering::AcqRel) {
+        if !this.bell.is_heard(cx) {
             return Poll::Pending;
         }
         Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker))
@@ -73,7 +49,10 @@ impl<F: Future + Unpin> Future for Seldom<F> {
 mod tests {
     use super::*;
     use futures_util::FutureExt;
-    use std::{future::poll_fn, sync::atomic::AtomicUsize};
+    use std::{
+        future::poll_fn,
+        sync::atomic::{AtomicUsize, Ordering},
+    };
     use tokio::sync::Notify;
 
     #[test]
