@@ -4,6 +4,12 @@
 //! instance first takes its turn and writes "running call N" by compare-and-swap, so that a
 //! process that dies leaves a trace of what it was doing.
 //!
+//! A server to which no store was given keeps its instances in memory that nobody else has and that
+//! dies with it. There a call that is over at once leaves no such trace, and of a session's instance
+//! only the journal is written with each step: its record follows when an operator looks at it, and
+//! before it leaves memory. Nobody can tell the difference, but an operator who looks at the very
+//! moment in which such a call runs.
+//!
 //! | File | Holds |
 //! |---|---|
 //! | `turn.rs` | whoever may move an instance, and how it is moved |
