@@ -46,6 +46,8 @@ pub(crate) enum Contestant {
     RmcpMacros,
     /// Ours, behind a workflow.
     Gated(Gated),
+    /// Ours, with a tool that was written for rmcp.
+    Mounted,
     Peer(Peer),
 }
 
@@ -119,6 +121,7 @@ impl Contestant {
     pub(crate) fn name(&self, way: Way) -> String {
         let (pipes, http) = match self {
             Self::Ours => ("interlock", "interlock"),
+            Self::Mounted => ("mounted", "mounted"),
             Self::Limit => ("limit", "limit"),
             Self::Rmcp => ("rmcp `stdio_pipes`", "rmcp"),
             Self::RmcpBlocking => ("rmcp `stdio`", "rmcp"),
@@ -141,7 +144,7 @@ impl Contestant {
         tools: usize,
     ) -> Command {
         let program = match self {
-            Self::Ours | Self::Gated(_) => &programs.ours,
+            Self::Ours | Self::Gated(_) | Self::Mounted => &programs.ours,
             Self::Limit => &programs.limit,
             Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros => &programs.rmcp,
             Self::Peer(peer) => &peer.interpreter,
@@ -162,6 +165,7 @@ impl Contestant {
             Self::Gated(gated) if gated.in_one_session => 1,
             Self::Gated(_)
             | Self::Ours
+            | Self::Mounted
             | Self::Limit
             | Self::Rmcp
             | Self::RmcpBlocking
@@ -175,6 +179,7 @@ impl Contestant {
             Self::Peer(peer) => vec![peer.script.clone().into()],
             Self::Ours
             | Self::Gated(_)
+            | Self::Mounted
             | Self::Limit
             | Self::Rmcp
             | Self::RmcpBlocking
@@ -191,8 +196,15 @@ impl Contestant {
         if way == Way::Stateless && self.is_told_of_sessions() {
             words.push("--stateless".into());
         }
-        if *self == Self::RmcpMacros {
-            words.push("--macros".into());
+        match self {
+            Self::RmcpMacros => words.push("--macros".into()),
+            Self::Mounted => words.push("--mounted".into()),
+            Self::Ours
+            | Self::Limit
+            | Self::Rmcp
+            | Self::RmcpBlocking
+            | Self::Gated(_)
+            | Self::Peer(_) => {}
         }
         words
     }
@@ -200,16 +212,19 @@ impl Contestant {
     fn stdio_flag(&self) -> &'static str {
         match self {
             Self::Rmcp | Self::RmcpMacros => "--pipes",
-            Self::Ours | Self::Gated(_) | Self::Limit | Self::RmcpBlocking | Self::Peer(_) => {
-                "--stdio"
-            }
+            Self::Ours
+            | Self::Gated(_)
+            | Self::Mounted
+            | Self::Limit
+            | Self::RmcpBlocking
+            | Self::Peer(_) => "--stdio",
         }
     }
 
     /// Whether it must be told that there will be no sessions.
     fn is_told_of_sessions(&self) -> bool {
         match self {
-            Self::Ours | Self::Gated(_) | Self::Limit => false,
+            Self::Ours | Self::Gated(_) | Self::Mounted | Self::Limit => false,
             Self::Rmcp | Self::RmcpBlocking | Self::RmcpMacros | Self::Peer(_) => true,
         }
     }
@@ -238,6 +253,8 @@ mod tests {
     fn each_is_started_as_it_wants() {
         use Contestant::{Limit, Ours, Rmcp, RmcpBlocking, RmcpMacros};
         assert_eq!(line(&Ours, Way::Stdio), "echo --stdio --tools 21");
+        let mounted = "echo --stdio --mounted --tools 21";
+        assert_eq!(line(&Contestant::Mounted, Way::Stdio), mounted);
         assert_eq!(
             line(&Limit, Way::Stateless),
             "limit --http 127.0.0.1:8000 --tools 21"

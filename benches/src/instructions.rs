@@ -52,7 +52,12 @@ pub(crate) fn run(programs: &Programs, rounds: usize) -> Result<(String, Vec<Ver
     if !callgrind::is_there() {
         return Ok((title + "skipped: there is no valgrind here\n", Vec::new()));
     }
-    let contestants = [Contestant::Ours, Contestant::Limit, Contestant::Rmcp];
+    let contestants = [
+        Contestant::Ours,
+        Contestant::Limit,
+        Contestant::Rmcp,
+        Contestant::Mounted,
+    ];
     let (mut lines, mut verdicts) = (Vec::new(), Vec::new());
     for demand in DEMANDS {
         let setup = Setup::echo(demand.way, demand.in_flight);
@@ -78,7 +83,7 @@ pub(crate) fn run(programs: &Programs, rounds: usize) -> Result<(String, Vec<Ver
         }
         lines.push(line);
     }
-    let head = ["", "interlock", "limit", "rmcp"];
+    let head = ["", "interlock", "limit", "rmcp", "interlock, mounted"];
     let text = title + &table::markdown(&head, &lines);
     Ok((text, verdicts))
 }

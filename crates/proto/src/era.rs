@@ -462,6 +462,28 @@ mod tests {
     }
 
     #[test]
+    fn what_a_request_says_about_itself_is_an_object_as_it_was_written() {
+        let meta = |text: &str| {
+            let params = params(text);
+            let meta = Params::new(&params).meta();
+            meta.map(|raw| raw.get().to_owned())
+        };
+        for written in ["{}", r#"{ "a.b/c" : [1.50] }"#, r#"{"progressToken": {}}"#] {
+            let text = format!(r#"{{"name": "x", "_meta": {written}, "more": 1}}"#);
+            assert_eq!(meta(&text).as_deref(), Some(written));
+        }
+        for none in [
+            "[]",
+            r#"{"name": "x", "arguments": {"_meta": {}}}"#,
+            r#"{"_meta": null}"#,
+            r#"{"_meta": [{}]}"#,
+            r#"{"_meta": {}, "_meta": {}}"#,
+        ] {
+            assert_eq!(meta(none), None, "{none}");
+        }
+    }
+
+    #[test]
     fn unknown_capabilities_are_kept_in_bounds() {
         let many: Vec<_> = (0..1000).map(|n| format!(r#""x{n}": {{}}"#)).collect();
         let raw =

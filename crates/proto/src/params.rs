@@ -31,6 +31,7 @@ const PROGRESS: &str = "progressToken";
 /// let params = Params::new(&raw);
 /// assert_eq!(params.about().unwrap().name, Some("\"pay\""));
 /// assert_eq!(params.progress().unwrap().get(), "7");
+/// assert_eq!(params.meta().unwrap().get(), r#"{"progressToken": 7}"#);
 /// assert_eq!(params.get(), raw.get());
 /// ```
 #[derive(Clone, Copy, Debug)]
@@ -92,6 +93,14 @@ impl<'a> Params<'a> {
         token.filter(|token| crate::RequestId::read(token).is_some())
     }
 
+    /// `_meta`, as it was written: what the request says about itself. `None` if it is no object.
+    #[must_use]
+    pub fn meta(&self) -> Option<&'a RawValue> {
+        // Few ask for it, so that it is sought again rather than kept.
+        let is_there = self.found.as_ref()?.meta.is_there;
+        is_there.then(|| self.member("_meta"))?
+    }
+
     /// One of them; `None` if there is no such one, or it is null.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&'a RawValue> {
@@ -138,6 +147,7 @@ pub(crate) struct Stated<'a> {
     pub(crate) client: Option<&'a RawValue>,
     pub(crate) level: Option<&'a RawValue>,
     pub(crate) progress: Option<&'a RawValue>,
+    is_there: bool,
     is_odd: bool,
 }
 
@@ -244,7 +254,10 @@ impl<'de: 'a, 'a> Deserialize<'de> for Stated<'a> {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut stated = Stated::default();
+                let mut stated = Stated {
+                    is_there: true,
+                    ..Stated::default()
+                };
                 while let Some(Text(key)) = map.next_key()? {
                     let (name, place) = match &*key {
                         VERSION => (VERSION, &mut stated.version),

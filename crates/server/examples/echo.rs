@@ -14,10 +14,12 @@
 
 #[path = "echo/gate.rs"]
 mod gate;
+#[path = "echo/mounted.rs"]
+mod mounted;
 
 use gate::Gate;
 use interlock::{
-    Context, Failure, HttpOptions, NoArguments, Server, Tool, model::JsonObject, schemars,
+    Context, Failure, HttpOptions, Mount, NoArguments, Server, Tool, model::JsonObject, schemars,
 };
 use serde_json::{Value, json};
 use std::{
@@ -31,7 +33,7 @@ use tokio::net::TcpListener;
 
 const USAGE: &str = "\
 usage: echo [--stdio | --http ADDRESS] [--tools NUMBER] [--hazards] [--tool-timeout DURATION]
-            [--gate KIND [--states NUMBER]]
+            [--gate KIND [--states NUMBER]] [--mounted]
 
   --stdio                  serve standard input and output (the default)
   --http ADDRESS           serve HTTP there, at the path /mcp; port 0 is any free one
@@ -41,6 +43,7 @@ usage: echo [--stdio | --http ADDRESS] [--tools NUMBER] [--hazards] [--tool-time
   --gate KIND              put a workflow in front of the harmless tools, in which a call of echo
                            does one of these: stay, move, dynamic (lists follow the state), guard
   --states NUMBER          let the workflow have so many states, in a ring (10)
+  --mounted                let the tool echo be one of a handler that was written for rmcp
   --help                   show this
 ";
 
@@ -74,7 +77,12 @@ fn run(settings: Settings) -> Result<(), Box<dyn Error>> {
 }
 
 async fn serve(settings: Settings) -> Result<(), Box<dyn Error>> {
-    let mut builder = Server::builder("echo", env!("CARGO_PKG_VERSION")).tool(echo());
+    let builder = Server::builder("echo", env!("CARGO_PKG_VERSION"));
+    let mut builder = if settings.mounted {
+        builder.mount(Mount::new(mounted::Mounted).await?)
+    } else {
+        builder.tool(echo())
+    };
     for tool in others().take(settings.tools - 1) {
         builder = builder.tool(tool);
     }
@@ -247,6 +255,7 @@ struct Settings {
     tool_timeout: Option<Duration>,
     gate: Option<Gate>,
     states: usize,
+    mounted: bool,
 }
 
 enum Way {
@@ -257,7 +266,7 @@ enum Way {
 /// Reads the command line.
 fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
     let (mut way, mut tools, mut hazards, mut tool_timeout) = (None, 21, false, None);
-    let (mut gate, mut states) = (None, 10);
+    let (mut gate, mut states, mut mounted) = (None, 10, false);
     let mut arguments = arguments.map(|argument| {
         let text = argument.into_string();
         text.map_err(|text| format!("{} is not UTF-8", text.display()))
@@ -283,6 +292,10 @@ fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
                 states = at_least_one(&value()?)?;
                 None
             }
+            "--mounted" => {
+                mounted = true;
+                None
+            }
             "--hazards" => {
                 hazards = true;
                 None
@@ -306,6 +319,7 @@ fn wanted(arguments: impl Iterator<Item = OsString>) -> Result<Wanted, String> {
         tool_timeout,
         gate,
         states,
+        mounted,
     }))
 }
 

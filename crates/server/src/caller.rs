@@ -65,6 +65,8 @@ pub(crate) struct Caller {
     pub(crate) way: Way,
     /// What progress is reported with, if it is wanted.
     pub(crate) progress: Option<Box<RawValue>>,
+    /// The request's own `_meta`, if anything on this server reads it.
+    pub(crate) meta: Option<Box<RawValue>>,
 }
 
 /// How the caller can be reached while its call runs.

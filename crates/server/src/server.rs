@@ -25,7 +25,7 @@ use crate::{
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use interlock_proto::{
-    Refusal, Time, Version, connection,
+    Params, Refusal, Time, Version, connection,
     era::{Capability, Method},
     frame::Limits,
     invocation::Times,
@@ -33,7 +33,7 @@ use interlock_proto::{
 };
 use interlock_store::Store;
 use interlock_workflow::{Kind, Scope, Visibility, Workflow};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use sha2::{Digest, Sha256};
 use std::{
     collections::{BTreeSet, HashMap},
@@ -254,6 +254,14 @@ impl fmt::Debug for Inner {
 }
 
 impl Inner {
+    /// The `_meta` of a request, if anything here reads it as it was written: mounted handlers do.
+    pub(crate) fn kept_meta(&self, params: Option<&Params<'_>>) -> Option<Box<RawValue>> {
+        if self.mounted_handlers.is_empty() {
+            return None;
+        }
+        params?.meta().map(RawValue::to_owned)
+    }
+
     /// Whether a 2026-07-28 request may call this method.
     pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
         negotiation::allows(version, self.offering().catalogue.capabilities(), method)

@@ -138,6 +138,7 @@ async fn run(
             round,
         },
         progress: modern.progress.map(RawValue::to_owned),
+        meta: web.inner.kept_meta(request.params.as_ref()),
     };
     let exchange = Exchange::new(exchange::Asked::Alone(stream_rules(web)), in_flight);
     let _expected = exchange.expected();

@@ -13,7 +13,7 @@
 )]
 
 use super::{
-    Handler, Mounted,
+    Mounted,
     asking::{self, Keys},
     convert,
     line::{Line, Word, Words},
@@ -26,20 +26,24 @@ use futures_util::{
 };
 use interlock_workflow::Kind;
 use rmcp::{
-    RoleServer, ServerHandler,
+    RoleServer, Service,
     model::{
-        ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, ClientResult,
-        CompleteRequest, CompleteRequestParams, CompletionContext, ErrorData, GetPromptRequest,
-        GetPromptRequestParams, InputRequiredResult, InputResponses, ProgressNotificationParam,
-        ProgressToken, ReadResourceRequest, ReadResourceRequestParams, Reference, RequestId,
-        ServerNotification, ServerRequest, ServerResult,
+        ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest,
+        ClientResult, CompleteRequest, CompleteRequestParams, CompletionContext, ErrorData,
+        GetPromptRequest, GetPromptRequestParams, Implementation, InputRequiredResult,
+        InputResponses, ProgressNotificationParam, ProgressToken, ReadResourceRequest,
+        ReadResourceRequestParams, Reference, RequestId, ServerConfig, ServerNotification,
+        ServerRequest, ServerResult,
     },
-    service::RequestContext,
+    service::{NotificationContext, RequestContext},
 };
 use std::{
     collections::{BTreeMap, HashMap},
     convert::Infallible,
-    sync::atomic::Ordering,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::{LazyLock, atomic::Ordering},
+    task::Poll,
 };
 use tokio::sync::oneshot;
 
@@ -123,7 +127,41 @@ struct Given {
 /// Nobody: a call's connection takes no requests.
 struct Nobody;
 
-impl ServerHandler for Nobody {}
+impl Service<RoleServer> for Nobody {
+    async fn handle_request(
+        &self,
+        _: ClientRequest,
+        _: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
+        Err(ErrorData::invalid_request("nobody is asked here", None))
+    }
+
+    async fn handle_notification(
+        &self,
+        _: ClientNotification,
+        _: NotificationContext<RoleServer>,
+    ) -> Result<(), ErrorData> {
+        Ok(())
+    }
+
+    /// Of each connection rmcp asks for it, and makes no use of it.
+    fn get_info(&self) -> ServerConfig {
+        static INFO: LazyLock<ServerConfig> = LazyLock::new(|| {
+            let nameless = Implementation::new("", "");
+            ServerConfig::default().with_server_info(nameless)
+        });
+        INFO.clone()
+    }
+}
+
+/// A call, as all its rounds have it.
+struct Call<'a> {
+    mounted: &'a Mounted,
+    context: &'a Context,
+    line: &'a Line<Nobody>,
+    id: RequestId,
+    keys: Keys,
+}
 
 /// Calls the handler for what is wanted.
 pub(super) async fn run(
@@ -132,27 +170,38 @@ pub(super) async fn run(
     context: Context,
 ) -> Result<ServerResult, Failure> {
     let (line, words) = Line::open(Nobody, convert::introduction(&context));
-    let id = mounted.calls.fetch_add(1, Ordering::Relaxed);
-    let mut request = RequestContext::new(RequestId::Number(id), line.peer().clone());
-    let handler = &*mounted.handler;
-    request.meta = convert::meta(&context, &handler.supported_protocol_versions());
-    request.extensions.insert(context.clone());
+    let call = Call {
+        mounted,
+        context: &context,
+        line: &line,
+        id: RequestId::Number(mounted.calls.fetch_add(1, Ordering::Relaxed)),
+        keys: Keys::default(),
+    };
+    let request = call.request();
     let stop = request.ct.clone();
     // Whatever the handler has started for this call learns of its end.
     let _end = stop.clone().drop_guard();
-
-    let keys = Keys::default();
-    let listening = Listening::new(mounted, &context, &keys, &line, &request);
-    let stopping = async {
-        context.cancelled().await;
-        stop.cancel();
-        std::future::pending().await
-    };
-    let result = tokio::select! {
-        biased;
-        never = listening.listen(words) => match never {},
-        never = stopping => match never {},
-        result = converse(handler, &wanted, &request, &context, &keys) => result,
+    let mut work = pin!(call.converse(&wanted, request));
+    let result = match at_once(work.as_mut()).await {
+        Some(result) => result,
+        None => {
+            // It has to wait, so it may speak, and be told to stop. What that takes is in a box, or
+            // calls that need not wait would have to carry it.
+            let stopping = async {
+                context.cancelled().await;
+                stop.cancel();
+                std::future::pending().await
+            };
+            Box::pin(async {
+                tokio::select! {
+                    biased;
+                    never = Listening::new(&call).listen(words) => match never {},
+                    never = stopping => match never {},
+                    result = work => result,
+                }
+            })
+            .await
+        }
     };
     result.map_err(|error| {
         if stop.is_cancelled() {
@@ -162,25 +211,50 @@ pub(super) async fn run(
     })
 }
 
-/// Calls the handler, and gives it what it asks for by its results, until it answers.
-async fn converse(
-    handler: &Handler,
-    wanted: &Wanted,
-    request: &RequestContext<RoleServer>,
-    context: &Context,
-    keys: &Keys,
-) -> Result<ServerResult, ErrorData> {
-    let mut given = Given::default();
-    for _ in 0..ROUNDS {
-        let answer = handler.handle_request(wanted.request(given), request.clone());
-        let result = answer.await?;
-        let ServerResult::InputRequiredResult(asks) = result else {
-            return Ok(result);
-        };
-        given = give(context, keys, asks).await?;
+/// What comes of it without waiting, if anything does.
+async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
+    let polled = poll_fn(|task| Poll::Ready(work.as_mut().poll(task)));
+    match polled.await {
+        Poll::Ready(result) => Some(result),
+        Poll::Pending => None,
     }
-    let message = format!("the handler asked for input {ROUNDS} times and did not answer");
-    Err(ErrorData::internal_error(message, None))
+}
+
+impl Call<'_> {
+    /// What the handler is to know of the request.
+    fn request(&self) -> RequestContext<RoleServer> {
+        let mut request = RequestContext::new(self.id.clone(), self.line.peer().clone());
+        let spoken = self.mounted.handler.supported_protocol_versions();
+        request.meta = convert::meta(self.context, &spoken);
+        request.extensions.insert(self.context.clone());
+        request
+    }
+
+    /// Calls the handler, and gives it what it asks for by its results, until it answers.
+    async fn converse(
+        &self,
+        wanted: &Wanted,
+        request: RequestContext<RoleServer>,
+    ) -> Result<ServerResult, ErrorData> {
+        let handler = &self.mounted.handler;
+        let stop = request.ct.clone();
+        let mut next = (Given::default(), request);
+        for _ in 0..ROUNDS {
+            let (given, request) = next;
+            let result = handler
+                .handle_request(wanted.request(given), request)
+                .await?;
+            let ServerResult::InputRequiredResult(asks) = result else {
+                return Ok(result);
+            };
+            let given = Box::pin(give(self.context, &self.keys, asks)).await?;
+            let mut request = self.request();
+            request.ct = stop.clone();
+            next = (given, request);
+        }
+        let message = format!("the handler asked for input {ROUNDS} times and did not answer");
+        Err(ErrorData::internal_error(message, None))
+    }
 }
 
 /// Asks the client everything at once.
@@ -211,10 +285,7 @@ type Answered = (RequestId, Option<Result<ClientResult, ErrorData>>);
 
 /// Listens to a handler's peer, and does what is said there.
 struct Listening<'a> {
-    mounted: &'a Mounted,
-    context: &'a Context,
-    keys: &'a Keys,
-    line: &'a Line<Nobody>,
+    call: &'a Call<'a>,
     progress: Option<ProgressToken>,
     questions: FuturesUnordered<BoxFuture<'a, Answered>>,
     /// What is being asked. Who lets go of one does not want to know any more.
@@ -222,31 +293,22 @@ struct Listening<'a> {
 }
 
 impl<'a> Listening<'a> {
-    fn new(
-        mounted: &'a Mounted,
-        context: &'a Context,
-        keys: &'a Keys,
-        line: &'a Line<Nobody>,
-        request: &RequestContext<RoleServer>,
-    ) -> Self {
+    fn new(call: &'a Call<'a>) -> Self {
         Self {
-            mounted,
-            context,
-            keys,
-            line,
-            progress: request.meta.get_progress_token(),
+            call,
+            progress: convert::progress(call.context),
             questions: FuturesUnordered::new(),
             open: HashMap::new(),
         }
     }
 
     /// Does what is said, in the order in which it is said.
-    async fn listen(mut self, mut words: Words) -> Infallible {
+    async fn listen(mut self, words: Words) -> Infallible {
         loop {
             tokio::select! {
                 biased;
                 Some(answered) = self.questions.next() => self.answer(answered),
-                Some(word) = words.recv() => match word {
+                Some(word) = words.next() => match word {
                     Word::Request(id, request) => self.ask(id, request),
                     Word::Notification(notification, heard) => {
                         self.hear(notification).await;
@@ -261,15 +323,15 @@ impl<'a> Listening<'a> {
     fn answer(&mut self, (id, answer): Answered) {
         self.open.remove(&id);
         if let Some(answer) = answer {
-            self.line.answer(id, answer);
+            self.call.line.answer(id, answer);
         }
     }
 
     fn ask(&mut self, id: RequestId, request: ServerRequest) {
         let (open, unwanted) = oneshot::channel();
         self.open.insert(id.clone(), open);
-        let key = self.keys.next();
-        let context = self.context;
+        let key = self.call.keys.next();
+        let context = self.call.context;
         self.questions.push(Box::pin(async move {
             let answer = tokio::select! {
                 answer = asking::ask(context, &key, request) => Some(answer),
@@ -285,7 +347,8 @@ impl<'a> Listening<'a> {
             ServerNotification::LoggingMessageNotification(said) => {
                 let said = said.params;
                 let level = convert::level(said.level);
-                self.context
+                let context = self.call.context;
+                context
                     .log_as(level, said.logger.as_deref(), said.data)
                     .await;
             }
@@ -300,10 +363,10 @@ impl<'a> Listening<'a> {
                     .as_ref()
                     .and_then(|params| params.get("elicitationId"));
                 if let Some(id) = id.and_then(|id| id.as_str()) {
-                    self.context.visited(id);
+                    self.call.context.visited(id);
                 }
             }
-            other => self.mounted.hear(other),
+            other => self.call.mounted.hear(other),
         }
     }
 
@@ -312,7 +375,8 @@ impl<'a> Listening<'a> {
             tracing::debug!("progress of another request is not told");
             return;
         }
-        self.context
+        let context = self.call.context;
+        context
             .progress(said.progress, said.total, said.message.as_deref())
             .await;
     }

@@ -14,9 +14,10 @@ use crate::{
 use interlock_proto::{Level, Refusal, RpcCode, Version, era};
 use interlock_workflow::Kind;
 use rmcp::model::{
-    ErrorCode, ErrorData, InitializeRequestParams, LoggingLevel, ProtocolVersion,
+    ErrorCode, ErrorData, InitializeRequestParams, LoggingLevel, ProgressToken, ProtocolVersion,
     RequestMetaObject, TASKS_EXTENSION_ID,
 };
+use serde_json::{Value, value::RawValue};
 
 pub(super) const fn protocol_version(version: Version) -> ProtocolVersion {
     match version {
@@ -62,23 +63,54 @@ fn client(context: &Context) -> Implementation {
     context.client().unwrap_or_else(nobody)
 }
 
-/// What the request says about itself to a handler that speaks these versions.
+const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+const CLIENT: &str = "io.modelcontextprotocol/clientInfo";
+const LEVEL: &str = "io.modelcontextprotocol/logLevel";
+const PROGRESS: &str = "progressToken";
+
+/// What the request says about itself to a handler that speaks these versions: its own `_meta`, as
+/// far as the handler can make use of it.
 pub(super) fn meta(context: &Context, spoken: &[ProtocolVersion]) -> RequestMetaObject {
-    let mut meta = RequestMetaObject::new();
-    let token = context.caller().progress.as_ref();
-    if let Some(token) = token.and_then(|token| serde_json::from_str(token.get()).ok()) {
-        meta.set_progress_token(token);
+    let caller = context.caller();
+    let written = caller.meta.as_deref().map(RawValue::get);
+    let written = written.and_then(|text| serde_json::from_str(text).ok());
+    let mut meta: RequestMetaObject = written.unwrap_or_default();
+    if caller.progress.is_none() {
+        // If there is a token, it makes no sense.
+        meta.shift_remove(PROGRESS);
     }
     let version = protocol_version(context.version());
-    // A handler of the handshake era is not bothered with what it does not know.
     if version == ProtocolVersion::V_2026_07_28 && spoken.contains(&version) {
-        meta.set_protocol_version(version);
-        meta.set_client_capabilities(capabilities(context));
-        if let Some(client) = context.client() {
-            meta.set_client_info(client);
+        if !meta.contains_key(VERSION) {
+            meta.set_protocol_version(version);
+        }
+        if meta.client_capabilities().is_none() {
+            meta.set_client_capabilities(ClientCapabilities::default());
+        }
+        withhold_tasks(&mut meta);
+    } else {
+        // A handler of the handshake era is not bothered with what it does not know, and whoever
+        // said `initialize` has said all this there.
+        for key in [VERSION, CAPABILITIES, CLIENT, LEVEL] {
+            meta.shift_remove(key);
         }
     }
     meta
+}
+
+fn withhold_tasks(meta: &mut RequestMetaObject) {
+    let capabilities = meta.get_mut(CAPABILITIES);
+    let extensions = capabilities.and_then(|all| all.get_mut("extensions"));
+    if let Some(extensions) = extensions.and_then(Value::as_object_mut) {
+        extensions.shift_remove(TASKS_EXTENSION_ID);
+    }
+}
+
+/// What progress of the call is reported with, if it is wanted.
+pub(super) fn progress(context: &Context) -> Option<ProgressToken> {
+    let token = context.caller().progress.as_ref()?;
+    serde_json::from_str(token.get()).ok()
 }
 
 /// What a handler's error means to the client.

@@ -86,6 +86,10 @@ type Handler = dyn DynService<RoleServer>;
 ///   then **the handler runs again from its start**; so it must ask the same in the same order, and
 ///   do what must be done once after the last answer. A handler that asks by its result
 ///   (`InputRequiredResult`) is given the answers in that way, too;
+/// - `meta` is the request's own `_meta`, with its progress token. What it says there of its client
+///   (version, capabilities, name, level of the log) is passed on from 2026-07-28 requests only, to
+///   handlers that speak 2026-07-28; others find what the client said in `initialize`;
+/// - `id` is a number of the handler's own, another one for each call;
 /// - `ct` is cancelled when the client takes the call back, at its deadline and at its end. An error
 ///   that is returned after that says that the handler has stopped;
 /// - `extensions` holds our [`Context`](crate::Context), and no HTTP request.
@@ -112,6 +116,13 @@ type Handler = dyn DynService<RoleServer>;
 /// client capability, and on 2025-11-25 URL elicitation required.
 ///
 /// What the handler does not list, nobody can read, even if the handler would answer.
+///
+/// # What it costs
+///
+/// The handler is called as one of ours would be, and if it need not wait, it runs to its end where
+/// its call came in. But rmcp makes a peer only together with a connection and a task that serves
+/// it, and what is said on a peer does not tell for which call; so each call has its own, whether
+/// the handler uses it or not. That alone costs somewhat more than a call of ours over stdio.
 ///
 /// rmcp writes a few lines to the log (`tracing`, at the level of information, target `rmcp`) for
 /// every connection that it opens, and each call is one.

@@ -56,8 +56,8 @@ pub(super) async fn serve(mounted: Weak<Mounted>, words: Words) {
 }
 
 /// Listens to what the handler says outside of calls, until its connection is closed.
-async fn listen(mounted: &Weak<Mounted>, mut words: Words) {
-    while let Some(word) = words.recv().await {
+async fn listen(mounted: &Weak<Mounted>, words: Words) {
+    while let Some(word) = words.next().await {
         let Some(mounted) = mounted.upgrade() else {
             return;
         };

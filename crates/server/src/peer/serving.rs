@@ -107,6 +107,7 @@ impl Peer {
             version,
             way,
             progress: progress.map(RawValue::to_owned),
+            meta: self.inner.kept_meta(arrived.request.params.as_ref()),
         }
     }
 

@@ -5,6 +5,7 @@
     reason = "what 2026-07-28 deprecates is served until it is gone"
 )]
 
+mod apart;
 mod asking;
 mod calls;
 mod changing;
