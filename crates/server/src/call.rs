@@ -39,7 +39,7 @@ use interlock_proto::{
     invocation::{self, Effect, Finish, Input, Invocation, State},
     machine::{Machine, Orders},
 };
-use interlock_workflow::{Kind, Position};
+use interlock_workflow::{BindingId, Kind, Position};
 use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use turn::Halt;
@@ -57,8 +57,8 @@ pub(crate) struct Start {
     pub(crate) handler: Option<Prepared>,
     /// With what it was made, if anybody will ask for it.
     pub(crate) made: Option<Arc<Made>>,
-    /// Whether it could move its instance when it was let in.
-    pub(crate) moves: bool,
+    /// What it was let in by, if it is part of the workflow.
+    pub(crate) bound: Option<BindingId>,
     pub(crate) instance: Option<Arc<Instance>>,
     /// How its instance is found, if that takes a look into the store.
     pub(crate) sought: Option<Box<Sought>>,
@@ -102,7 +102,7 @@ pub(crate) struct Running {
     places: Option<Arc<Semaphore>>,
     permit: Option<OwnedSemaphorePermit>,
     made: Option<Arc<Made>>,
-    moves: bool,
+    bound: Option<BindingId>,
     instance: Option<Arc<Instance>>,
     sought: Option<Box<Sought>>,
     /// The instance's turn, until it is written down.
@@ -146,7 +146,7 @@ impl Running {
             places: start.places,
             permit: None,
             made: start.made,
-            moves: start.moves,
+            bound: start.bound,
             instance: start.instance,
             sought: start.sought,
             held: None,

@@ -54,7 +54,7 @@ impl Inner {
             places: None,
             handler: Some(handler),
             made: None,
-            moves: false,
+            bound: None,
             instance: asked.instance.cloned(),
             sought: None,
         };

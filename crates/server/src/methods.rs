@@ -23,7 +23,9 @@ use interlock_proto::{
     era::{self, Era, Method, Modern},
     refusal::shortened,
 };
-use interlock_workflow::{Binding, Kind, Pass, Position, Reason, Refused, Scope, Workflow};
+use interlock_workflow::{
+    Binding, BindingId, Kind, Pass, Position, Reason, Refused, Scope, Workflow,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{IgnoredAny, MapAccess, Visitor},
@@ -57,8 +59,8 @@ pub(crate) struct LetIn {
     pub(crate) handler: Prepared,
     /// With what it was made, if anybody will ask for it.
     pub(crate) made: Option<Arc<Made>>,
-    /// Whether it can move its instance.
-    pub(crate) moves: bool,
+    /// By what, if it is part of the workflow.
+    pub(crate) bound: Option<BindingId>,
 }
 
 /// Whose instance a call is about.
@@ -358,7 +360,7 @@ impl Inner {
             places,
             handler: None,
             made: None,
-            moves: false,
+            bound: None,
             instance: asked.instance.cloned(),
             sought: None,
         };
@@ -380,7 +382,7 @@ impl Inner {
             Ok(let_in) => {
                 start.handler = Some(let_in.handler);
                 start.made = let_in.made;
-                start.moves = let_in.moves;
+                start.bound = let_in.bound;
                 Ok(Plan::Call(start, round))
             }
             Err(no) => refuse(no),
@@ -457,7 +459,7 @@ impl Inner {
         Ok(LetIn {
             handler,
             made,
-            moves: binding.is_some_and(Binding::moves),
+            bound: binding.map(Binding::id),
         })
     }
 

@@ -158,11 +158,25 @@ impl Workflow {
     /// # Ok::<(), interlock_workflow::Invalid>(())
     /// ```
     pub fn judge(&self, instance: &Instance, call: &Call<'_>) -> Result<Pass<'_>, Refused<'_>> {
+        match self.admit(instance.position(), call.kind, call.name)? {
+            Pass::Always => Ok(Pass::Always),
+            Pass::Bound(binding) => self.judge_bound(instance, binding, call),
+        }
+    }
+
+    /// As [`judge`](Self::judge), for whoever knows what the call is bound to in the state in which
+    /// the instance is.
+    ///
+    /// # Errors
+    ///
+    /// If it may not run, and why.
+    pub fn judge_bound<'w>(
+        &'w self,
+        instance: &Instance,
+        binding: &'w Binding,
+        call: &Call<'_>,
+    ) -> Result<Pass<'w>, Refused<'w>> {
         let at = instance.position();
-        let binding = match self.admit(at, call.kind, call.name)? {
-            Pass::Always => return Ok(Pass::Always),
-            Pass::Bound(binding) => binding,
-        };
         let refuse = |reason| Refused {
             workflow: self,
             reason,

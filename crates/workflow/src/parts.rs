@@ -1,7 +1,8 @@
 //! What a valid workflow is made of: states, bindings, edges, timers, questions.
 
 use crate::{
-    Artifact, BindingId, Facts, Outcome, Place, Role, Rule, StateId, intern::ListId, template::Text,
+    Artifact, BindingId, Facts, Outcome, Place, Position, Role, Rule, StateId, intern::ListId,
+    template::Text,
 };
 use std::{ops::Range, sync::Arc, time::Duration};
 
@@ -201,6 +202,11 @@ impl Binding {
     /// The state it belongs to.
     pub fn state(&self) -> StateId {
         self.state
+    }
+
+    /// Whether it is what counts there.
+    pub fn is_at(&self, at: Position) -> bool {
+        self.state == at.state && !at.finished
     }
 
     /// What is bound.

@@ -26,7 +26,11 @@ impl Running {
             return Err(held);
         };
         let call = Made::call(self.made.as_deref(), self.kind, &self.name);
-        let binding = match workflow.judge(&run, &call) {
+        let judged = match self.bound_at(workflow, run.position()) {
+            Some(binding) => workflow.judge_bound(&run, binding, &call),
+            None => workflow.judge(&run, &call),
+        };
+        let binding = match judged {
             Ok(Pass::Bound(binding)) if binding.moves() && binding.approval().is_none() => binding,
             Ok(Pass::Bound(_) | Pass::Always) | Err(_) => return Err(held),
         };

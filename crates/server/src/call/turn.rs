@@ -17,7 +17,7 @@ use interlock_proto::{
     Code, Refusal,
     invocation::{Outcome, State},
 };
-use interlock_workflow::{Busy, Pass, Refused, Workflow};
+use interlock_workflow::{Binding, Busy, Pass, Position, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
 
 /// Why a call that has its turn does not begin.
@@ -71,7 +71,7 @@ impl Running {
             let let_in = inner.examine(Some(instance), principal, call, prepare)?;
             self.handler = Some(let_in.handler);
             self.made = let_in.made;
-            self.moves = let_in.moves;
+            self.bound = let_in.bound;
         }
         Ok(())
     }
@@ -104,12 +104,12 @@ impl Running {
                 Waiting::Turn(turn.boxed())
             }
         };
-        if self.moves {
-            // Whether it still may is decided then.
-            return Judged::InTurn(in_turn());
-        }
         let call = Made::call(self.made.as_deref(), self.kind, &self.name);
-        let bound = workflow.admit(instance.position(), self.kind, &self.name);
+        let at = instance.position();
+        let bound = match self.bound_at(workflow, at) {
+            Some(binding) => Ok(Pass::Bound(binding)),
+            None => workflow.admit(at, self.kind, &self.name),
+        };
         let judged = match &bound {
             Ok(Pass::Bound(binding)) if binding.is_conditional() && !binding.moves() => {
                 instance.judge(workflow, &call)
@@ -122,6 +122,12 @@ impl Running {
             Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
             Err(refused) => Judged::Now(Err(self.inner().refused(instance, refused))),
         }
+    }
+
+    /// What the call was let in by, if that still counts.
+    pub(super) fn bound_at<'w>(&self, workflow: &'w Workflow, at: Position) -> Option<&'w Binding> {
+        let binding = workflow.binding(self.bound?);
+        binding.is_at(at).then_some(binding)
     }
 
     /// Judges the call again on the state that is found now, and writes down that it runs.

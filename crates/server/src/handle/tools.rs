@@ -141,7 +141,7 @@ impl Inner {
             places: None,
             handler: Some(handler),
             made: None,
-            moves: false,
+            bound: None,
             instance: None,
             sought: None,
         };

@@ -118,7 +118,7 @@ impl Turn {
         let running = self.running.as_ref().filter(|_| !self.is_open)?;
         let run = self.held.instance.run();
         let (at, binding) = (run.position(), books.workflow.binding(self.bound?));
-        if at.finished || at.state != binding.state() {
+        if !binding.is_at(at) {
             return None;
         }
         let end = (binding, outcome, result);
