@@ -50,32 +50,25 @@ where
             }
         }
         // In this order: a call that is no longer there has put its answer into the outlet.
-        let outlook = peer.outlook();
+        let quiet = peer.is_quiet();
         outlet.take(&mut out);
         // Nearly always there is room for it all, and nothing to wait for.
         if !out.is_done() {
             match out.push_at_once(&mut writer) {
                 Ok(()) => outlet.left(out.len()),
-                Err(error) => {
-                    lost(&error, &outlet, &mut out, &peer);
-                    continue;
-                }
+                Err(error) => lost(&error, &outlet, &mut out, &peer),
             }
         }
-        if (outlook.is_quiet && out.is_done() && outlet.is_empty()) || outlook.is_late {
+        let outlook = peer.outlook();
+        if (quiet && out.is_done() && outlet.is_empty()) || outlook.is_late {
             break;
         }
         let room = outlet.has_room();
         tokio::select! {
-            biased;
-            () = &mut stop => peer.drain(),
-            () = outlet.woken() => {}
             pushed = out.push(&mut writer), if !out.is_done() => match pushed {
                 Ok(pushed) => out.pushed(pushed),
                 Err(error) => lost(&error, &outlet, &mut out, &peer),
             },
-            () = clock::sleep_until(&*inner.clock, outlook.wake_at) => peer.tick(),
-            // The last: whoever talks without end keeps nobody else from being heard.
             line = lines.next(), if room && matches!(reading, Ok(true)) => {
                 outlet.attend();
                 let line = line.unwrap_or_else(|error| {
@@ -87,6 +80,9 @@ where
                 }
                 take(&inner, &peer, &line, &route);
             }
+            () = outlet.woken() => {}
+            () = clock::sleep_until(&*inner.clock, outlook.wake_at) => peer.tick(),
+            () = &mut stop => peer.drain(),
         }
     }
     peer.abort();

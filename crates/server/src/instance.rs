@@ -5,10 +5,10 @@
 //! process that dies leaves a trace of what it was doing.
 //!
 //! A server to which no store was given keeps its instances in memory that nobody else has and that
-//! dies with it. There a call that is over at once leaves no such trace, and of a session's instance
-//! only the journal is written with each step: its record follows when an operator looks at it, and
-//! before it leaves memory. Nobody can tell the difference, but an operator who looks at the very
-//! moment in which such a call runs.
+//! dies with it. There a session's instance is the truth itself: a call that is over at once leaves
+//! no such trace, and with each step only the journal is written. The record follows when an
+//! operator looks at it, and before the instance leaves memory. Nobody can tell the difference, but
+//! an operator who looks at the very moment in which such a call runs.
 //!
 //! | File | Holds |
 //! |---|---|

@@ -57,6 +57,7 @@ pub(crate) fn launch(
     let long = inner.calls.begin_long();
     drop(counted);
     call.listen(waits()?);
+    call.write_turn_down_at_once();
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;

@@ -175,7 +175,17 @@ impl Running {
         Err(self.busy().into())
     }
 
-    /// The handler takes its time: whoever looks at the instance is to see that it runs.
+    /// The handler takes its time: whoever looks at the instance is to see that it runs. If that
+    /// takes waiting, [`write_turn_down`](Self::write_turn_down) does it.
+    pub(crate) fn write_turn_down_at_once(&mut self) {
+        let inner = &self.shared.inner;
+        if let (State::Executing { .. }, Some(turn), Some(workflow)) =
+            (&self.state, &mut self.turn, &inner.workflow)
+        {
+            turn.write_down_at_once(&inner.books(workflow));
+        }
+    }
+
     pub(super) async fn write_turn_down(&mut self) {
         let inner = &self.shared.inner;
         if let (State::Executing { .. }, Some(turn), Some(workflow)) =

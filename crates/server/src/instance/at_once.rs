@@ -37,8 +37,8 @@ impl Held {
     /// Writes "running call N" of the instance as it was judged, which must be over by then. It is
     /// given back if that takes waiting, or if somebody else has written.
     ///
-    /// In a store that only we have and that dies with us, nobody would ever read that of a call
-    /// that is over at once: there [`Turn::write_down`] writes it if the call takes its time.
+    /// Of an instance that lives and dies with us, nobody would ever read that of a call that is over
+    /// at once: there [`Turn::write_down`] writes it if the call takes its time.
     pub(crate) fn mark_at_once(
         self,
         books: &Books<'_>,
@@ -47,7 +47,7 @@ impl Held {
         until: Time,
     ) -> Result<Result<Turn, KeepError>, Self> {
         let running = self.marking(binding, made, until);
-        if books.is_ours_alone() {
+        if self.instance.lives_here(books) {
             let begun = lock(&self.instance.seen).begin(&run, running.call);
             return match begun {
                 true => Ok(Ok(self.into_turn(running, binding, false))),
@@ -86,20 +86,38 @@ impl Seen {
 impl Turn {
     /// Writes down that the call runs, if that has not been done.
     pub(crate) async fn write_down(&mut self, books: &Books<'_>) {
-        let Some(running) = self.running.as_ref().filter(|_| !self.is_written) else {
-            return;
-        };
+        if let Some(writing) = self.begun() {
+            let written = self.held.instance.write(books, writing).await;
+            self.has_written(written);
+        }
+    }
+
+    /// The same, if nobody has to wait for anything.
+    pub(crate) fn write_down_at_once(&mut self, books: &Books<'_>) {
+        if let Some(writing) = self.begun()
+            && let Some(written) = self.held.instance.write_at_once(books, writing)
+        {
+            self.has_written(written);
+        }
+    }
+
+    /// What says that the call runs, if that is not written yet.
+    fn begun(&self) -> Option<Writing<'_>> {
+        let running = self.running.as_ref().filter(|_| !self.is_written)?;
         let run = self.held.instance.run();
-        let writing = Writing {
+        Some(Writing {
             known: Arc::clone(&run),
             run,
             calls: running.call,
             running: Some(running),
             what: None,
             asking: Asking::Stays,
-        };
-        // Only those who look at it miss something if it cannot be written.
-        if let Err(error) = self.held.instance.write(books, writing).await {
+        })
+    }
+
+    fn has_written(&mut self, written: Result<(), KeepError>) {
+        // Only those who look at it miss something if it could not be written.
+        if let Err(error) = written {
             let error = &error as &dyn std::error::Error;
             tracing::warn!(error, "it could not be written down that a call runs");
         }

@@ -92,16 +92,7 @@ impl Instance {
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Result<(), KeepError> {
-        let pen = self.pen.lock().await;
-        self.write_with(&pen, books, writing).await
-    }
-
-    async fn write_with(
-        &self,
-        _pen: &MutexGuard<'_, ()>,
-        books: &Books<'_>,
-        writing: Writing<'_>,
-    ) -> Result<(), KeepError> {
+        let _pen = self.pen.lock().await;
         let draft = self.draft(books, &writing, Record::Now)?;
         let (change, entries) = (draft.change.as_slice(), &draft.entries);
         let committed = books.store.commit(change, entries, time(books.now)).await;
@@ -113,10 +104,11 @@ impl Instance {
 
     /// Brings the record up to date, if it is to follow.
     pub(crate) async fn write_record(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let pen = self.pen.lock().await;
+        let _pen = self.pen.lock().await;
         let (is_behind, run, calls) = {
             let seen = lock(&self.seen);
-            (seen.is_behind, Arc::clone(&seen.run), seen.calls)
+            let is_behind = seen.is_behind && !seen.ended;
+            (is_behind, Arc::clone(&seen.run), seen.calls)
         };
         if !is_behind {
             return Ok(());
@@ -129,7 +121,27 @@ impl Instance {
             what: None,
             asking: Asking::Stays,
         };
-        self.write_with(&pen, books, writing).await
+        let draft = self.draft(books, &writing, Record::Now)?;
+        let (change, entries) = (draft.change.as_slice(), &draft.entries);
+        let committed = books.store.commit(change, entries, time(books.now)).await;
+        let versions = match committed {
+            Ok(versions) => versions,
+            Err(error) => {
+                self.not_told(draft.told);
+                return Err(error.into());
+            }
+        };
+        {
+            // Whoever has the turn may have got on: this is about the record alone.
+            let mut seen = lock(&self.seen);
+            seen.text = draft.text;
+            seen.version = versions.first().copied();
+            seen.is_behind = !Arc::ptr_eq(&seen.run, &writing.run);
+            seen.entries = draft.count;
+            seen.began = None;
+        }
+        self.prune(books, draft.before, draft.count).await;
+        Ok(())
     }
 
     /// As [`write`](Self::write), if nobody has to wait for anything. `None`: somebody would, and
@@ -170,7 +182,7 @@ impl Instance {
 
     /// Whether it is in memory for as long as anybody can reach it, and is written down before it
     /// leaves.
-    fn lives_here(&self, books: &Books<'_>) -> bool {
+    pub(super) fn lives_here(&self, books: &Books<'_>) -> bool {
         let is_sessions = books.workflow.settings().scope == Scope::Session && !self.is_leased();
         books.is_ours_alone() && is_sessions
     }
@@ -415,7 +427,11 @@ impl Instance {
         }
         let _pen = self.pen.lock().await;
         let (Last { version, .. }, untold) = self.to_tell(&books, &self.run());
-        lock(&self.seen).ended = true;
+        {
+            let mut seen = lock(&self.seen);
+            seen.ended = true;
+            seen.is_behind = false;
+        }
         let is_kept = books.journal_limit.is_none();
         let ended = Entry::new(books.now.0, None, What::Ended);
         let entries: Vec<_> = match version {

@@ -624,7 +624,8 @@ impl Drop for Turn {
             return;
         };
         let mut seen = lock(&self.held.instance.seen);
-        if seen.version != self.version {
+        // Before it is written down that it runs, only the record can have been written.
+        if self.is_written && seen.version != self.version {
             return;
         }
         if self.is_open {

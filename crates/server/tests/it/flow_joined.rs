@@ -202,9 +202,10 @@ enum Keeps {
     Slowly,
     /// In memory that others may look at.
     Openly,
-    /// In memory of its own, where nobody is told of calls that are over at once.
+    /// In memory of its own.
     Alone,
-    /// The same, and with its session: its record follows when somebody looks at it.
+    /// The same, and with its session: nobody is told of calls that are over at once, and the record
+    /// follows when somebody looks at it.
     ForItsSession,
 }
 

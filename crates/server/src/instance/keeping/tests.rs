@@ -192,3 +192,58 @@ async fn a_call_is_marked_only_on_the_instance_that_it_was_judged_on() {
         assert_eq!(state(&here, &flow), "unclear");
     }
 }
+
+/// A call that begins at once, as one of a session does that has no store but the server's own.
+fn begin_at_once(instance: &Arc<Instance>, books: Books<'_>) -> Turn {
+    let held = instance.turn_at_once().unwrap();
+    let run = held.run_at_once(&books).unwrap();
+    let Ok(Pass::Bound(binding)) = books.workflow.admit(run.position(), Kind::Tool, "go") else {
+        panic!("it is not bound");
+    };
+    let marked = held.mark_at_once(&books, (run, binding), None, Time(9_000));
+    marked.ok().unwrap().unwrap()
+}
+
+/// Two steps: the first is written, and the record of the second is to follow.
+fn get_behind(instance: &Arc<Instance>, books: Books<'_>) {
+    for _ in 0..2 {
+        let mut turn = begin_at_once(instance, books);
+        let moved = turn.commit_at_once(&books, Outcome::Success, None);
+        moved.unwrap().unwrap();
+    }
+    assert!(lock(&instance.seen).is_behind);
+}
+
+/// Seen to fail with a record that is written after its end: operators were told of a conflict.
+#[tokio::test]
+async fn what_has_ended_is_not_written_again() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    get_behind(&instance, books);
+    instance.end(books).await.unwrap();
+    instance.write_record(&books).await.unwrap();
+    let found = store.load(&instance.key, time(NOW)).await.unwrap();
+    assert_eq!(found, None);
+}
+
+/// Seen to fail with a record that is taken for a step, and with a version that is taken for
+/// somebody else's.
+#[tokio::test]
+async fn a_call_that_is_lost_stays_lost_whenever_the_record_follows() {
+    for writes_first in [true, false] {
+        let (store, flow) = (MemoryStore::default(), flow());
+        let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+        get_behind(&instance, books);
+        let turn = begin_at_once(&instance, books);
+        if writes_first {
+            instance.write_record(&books).await.unwrap();
+            drop(turn);
+        } else {
+            drop(turn);
+            instance.write_record(&books).await.unwrap();
+        }
+        let held = Arc::clone(&instance).turn(Busy::Wait).await.unwrap();
+        held.catch_up(books).await.unwrap();
+        assert_eq!(state(&instance, &flow), "unclear", "{writes_first}");
+    }
+}
