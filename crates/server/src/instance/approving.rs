@@ -165,12 +165,8 @@ impl Held {
     fn as_it_is(&self, asking: Asking) -> Writing<'static> {
         let seen = lock(&self.instance.seen);
         Writing {
-            known: Arc::clone(&seen.run),
-            run: Arc::clone(&seen.run),
-            calls: seen.calls,
-            running: None,
-            what: None,
             asking,
+            ..Writing::unmoved(&seen.run, seen.calls)
         }
     }
 }

@@ -55,12 +55,9 @@ impl Held {
             };
         }
         let writing = Writing {
-            known: Arc::clone(&run),
-            run,
-            calls: running.call,
             running: Some(&running),
-            what: None,
             asking: Asking::Void,
+            ..Writing::unmoved(&run, running.call)
         };
         match self.instance.write_at_once(books, writing) {
             Some(Ok(())) => Ok(Ok(self.into_turn(running, binding, true))),
@@ -106,12 +103,8 @@ impl Turn {
         let running = self.running.as_ref().filter(|_| !self.is_written)?;
         let run = self.held.instance.run();
         Some(Writing {
-            known: Arc::clone(&run),
-            run,
-            calls: running.call,
             running: Some(running),
-            what: None,
-            asking: Asking::Stays,
+            ..Writing::unmoved(&run, running.call)
         })
     }
 

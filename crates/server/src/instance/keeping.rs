@@ -64,6 +64,20 @@ pub(super) struct Writing<'a> {
     pub(super) asking: Asking,
 }
 
+impl Writing<'_> {
+    /// Of an instance that stays where it is, with nothing to be said about it.
+    pub(super) fn unmoved(run: &Arc<Run>, calls: u64) -> Self {
+        Self {
+            known: Arc::clone(run),
+            run: Arc::clone(run),
+            calls,
+            running: None,
+            what: None,
+            asking: Asking::Stays,
+        }
+    }
+}
+
 /// When the record is written.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Record {
@@ -113,23 +127,13 @@ impl Instance {
         if !is_behind {
             return Ok(());
         }
-        let writing = Writing {
-            known: Arc::clone(&run),
-            run,
-            calls,
-            running: None,
-            what: None,
-            asking: Asking::Stays,
-        };
+        let writing = Writing::unmoved(&run, calls);
         let draft = self.draft(books, &writing, Record::Now)?;
         let (change, entries) = (draft.change.as_slice(), &draft.entries);
         let committed = books.store.commit(change, entries, time(books.now)).await;
         let versions = match committed {
             Ok(versions) => versions,
-            Err(error) => {
-                self.not_told(draft.told);
-                return Err(error.into());
-            }
+            Err(error) => return Err(self.unsaid(draft.told, error)),
         };
         {
             // Whoever has the turn may have got on: this is about the record alone.
@@ -253,10 +257,7 @@ impl Instance {
     ) -> Result<(), KeepError> {
         let versions = match committed {
             Ok(versions) => versions,
-            Err(error) => {
-                self.not_told(draft.told);
-                return Err(error.into());
-            }
+            Err(error) => return Err(self.unsaid(draft.told, error)),
         };
         let mut seen = lock(&self.seen);
         seen.run = writing.run;
@@ -348,6 +349,12 @@ impl Instance {
             unwritten: std::mem::take(&mut seen.unwritten),
         };
         (last, untold.with_count(books.now))
+    }
+
+    /// It could not be said because the store has failed.
+    fn unsaid(&self, untold: Untold, error: StoreError) -> KeepError {
+        self.not_told(untold);
+        error.into()
     }
 
     /// It could not be said, and has to be said later.

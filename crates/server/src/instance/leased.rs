@@ -3,7 +3,6 @@
 
 use super::{
     Books, Instance, KIND, KeepError,
-    approving::Asking,
     keeping::{Writing, time},
     stored,
 };
@@ -152,14 +151,7 @@ impl Instance {
             {
                 return Ok(());
             }
-            Writing {
-                known: Arc::clone(&seen.run),
-                run: Arc::clone(&seen.run),
-                calls: seen.calls,
-                running: None,
-                what: None,
-                asking: Asking::Stays,
-            }
+            Writing::unmoved(&seen.run, seen.calls)
         };
         match self.write(&books, writing).await {
             // Whoever was faster has written it down.

@@ -199,12 +199,8 @@ impl Held {
         what: Option<Entry>,
     ) -> Result<(), KeepError> {
         let writing = Writing {
-            known: Arc::clone(run),
-            run: Arc::clone(run),
-            calls: running.call,
-            running: None,
             what: what.map(|entry| entry.written()),
-            asking: Asking::Stays,
+            ..Writing::unmoved(run, running.call)
         };
         self.instance.write(books, writing).await
     }
@@ -218,14 +214,7 @@ impl Held {
         if is_written {
             return Ok(());
         }
-        let writing = Writing {
-            known: Arc::clone(&run),
-            run,
-            calls,
-            running: None,
-            what: None,
-            asking: Asking::Stays,
-        };
+        let writing = Writing::unmoved(&run, calls);
         match self.instance.write(&books, writing).await {
             Err(error) if error.is_conflict() => self.instance.reload(&books).await,
             done @ (Ok(()) | Err(_)) => done,
@@ -243,12 +232,10 @@ impl Held {
     ) -> Result<Marked, KeepError> {
         let running = self.marking(binding, made, until);
         let writing = Writing {
-            known: Arc::clone(&run),
-            run,
-            calls: running.call,
             running: Some(&running),
             what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what).written()),
             asking: Asking::Void,
+            ..Writing::unmoved(&run, running.call)
         };
         match self.instance.write(&books, writing).await {
             Ok(()) => Ok(Marked::Yes(self.into_turn(running, binding, true))),
