@@ -46,7 +46,7 @@ pub mod negotiation;
 mod params;
 pub mod post;
 pub mod refusal;
-mod scan;
+pub mod scan;
 pub mod session;
 pub mod subscription;
 pub mod task;

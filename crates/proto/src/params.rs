@@ -173,8 +173,7 @@ impl<'a> Found<'a> {
                 rest.string()?;
                 about.name = Some(rest.since(&before)?);
             } else if about.arguments.is_none() && rest.take("\"arguments\":").is_some() {
-                let is_object = rest.spaces().starts_with(b'{');
-                about.arguments = is_object.then(|| rest.raw())?;
+                about.arguments = Some(rest.spaces().object()?);
             } else if meta.is_none() && rest.take("\"_meta\":").is_some() {
                 let is_object = rest.spaces().starts_with(b'{');
                 meta = is_object.then(|| rest.value())?;

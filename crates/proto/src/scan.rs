@@ -1,15 +1,58 @@
 //! Reading JSON that is written as usual, without a detour.
 //!
-//! Nothing here says what is wrong with a text. What it does not read, a careful reader has to.
+//! Nothing here says what is wrong with a text. What it does not read, a careful reader has to:
+//! whatever is escaped, blanks that are not spaces, numbers that are long.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 /// What has not been read yet.
-pub(crate) struct Rest<'a>(&'a str);
+///
+/// ```
+/// use interlock_proto::scan::{Rest, Scalar};
+///
+/// let mut amount = None;
+/// let read = Rest::of(r#"{"amount": 12, "to": "Ada"}"#).members(|name, value| {
+///     if name == "amount" {
+///         amount = Some(value);
+///     }
+///     Some(())
+/// });
+/// assert_eq!(read, Some(()));
+/// assert_eq!(amount, Some(Scalar::Integer { is_negative: false }));
+/// assert_eq!(Rest::of(r#"{"to": "A\\u0064a"}"#).members(|_, _| Some(())), None);
+/// ```
+#[derive(Debug)]
+pub struct Rest<'a>(&'a str);
+
+/// A value that holds no others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scalar<'a> {
+    /// A string, without its quotes.
+    Text(&'a str),
+    /// A number without a fraction.
+    Integer {
+        /// It has a sign.
+        is_negative: bool,
+    },
+    /// A number with a fraction.
+    Fraction {
+        /// It has a sign.
+        is_negative: bool,
+    },
+    /// `true` or `false`.
+    Truth,
+    /// `null`.
+    Null,
+}
+
+/// Numbers with no more digits than this are exact, or as near as can be, for whoever reads them.
+const MOST_DIGITS: usize = 15;
 
 impl<'a> Rest<'a> {
-    pub(crate) const fn of(text: &'a str) -> Self {
+    /// All of it.
+    #[must_use]
+    pub const fn of(text: &'a str) -> Self {
         Self(text)
     }
 
@@ -18,7 +61,8 @@ impl<'a> Rest<'a> {
     }
 
     /// Whether only blanks are left.
-    pub(crate) fn is_blank(&self) -> bool {
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
         self.0.trim_start_matches([' ', '\r', '\n']).is_empty()
     }
 
@@ -36,12 +80,11 @@ impl<'a> Rest<'a> {
     /// A string in which nothing is escaped, nor would have to be.
     pub(crate) fn string(&mut self) -> Option<&'a str> {
         self.take("\"")?;
-        let end = memchr::memchr(b'"', self.0.as_bytes())?;
+        let end = plain(self.0.as_bytes());
         let (inside, rest) = self.0.split_at_checked(end)?;
-        let is_plain = |byte: u8| byte >= b' ' && byte != b'\\';
         self.0 = rest;
         self.take("\"")?;
-        inside.bytes().all(is_plain).then_some(inside)
+        Some(inside)
     }
 
     /// At most so many digits, without zeros in front, and how many they are.
@@ -61,8 +104,63 @@ impl<'a> Rest<'a> {
         Some((number, digits))
     }
 
-    /// Any value, as it is written.
-    pub(crate) fn raw(&mut self) -> Option<&'a str> {
+    /// A number, a string without escapes, or one of the three words.
+    fn scalar(&mut self) -> Option<Scalar<'a>> {
+        match self.0.as_bytes().first()? {
+            b'"' => self.string().map(Scalar::Text),
+            b't' => self.take("true").map(|()| Scalar::Truth),
+            b'f' => self.take("false").map(|()| Scalar::Truth),
+            b'n' => self.take("null").map(|()| Scalar::Null),
+            _ => self.number(),
+        }
+    }
+
+    /// A number of few digits, without an exponent.
+    fn number(&mut self) -> Option<Scalar<'a>> {
+        let is_negative = self.take("-").is_some();
+        let (_, whole) = self.digits(MOST_DIGITS)?;
+        if whole == 0 {
+            return None;
+        }
+        if self.take(".").is_none() {
+            return Some(Scalar::Integer { is_negative });
+        }
+        let digits = self.0.bytes().take_while(u8::is_ascii_digit).count();
+        self.0 = self.0.get(digits..)?;
+        (digits > 0 && whole + digits <= MOST_DIGITS).then_some(Scalar::Fraction { is_negative })
+    }
+
+    /// An object of scalars, one after the other, until `each` declines one.
+    pub fn members(
+        &mut self,
+        mut each: impl FnMut(&'a str, Scalar<'a>) -> Option<()>,
+    ) -> Option<()> {
+        self.take("{")?;
+        if self.take("}").is_some() {
+            return Some(());
+        }
+        loop {
+            let name = self.string()?;
+            self.take(":")?;
+            let value = self.spaces().scalar()?;
+            each(name, value)?;
+            if self.take(",").is_none() {
+                return self.take("}");
+            }
+            self.spaces();
+        }
+    }
+
+    /// Any object, as it is written.
+    pub(crate) fn object(&mut self) -> Option<&'a str> {
+        if !self.starts_with(b'{') {
+            return None;
+        }
+        let before = self.clone();
+        if self.members(|_, _| Some(())).is_some() {
+            return self.since(&before);
+        }
+        *self = before;
         self.value().map(RawValue::get)
     }
 
@@ -83,4 +181,27 @@ impl<'a> Rest<'a> {
     pub(crate) const fn clone(&self) -> Self {
         Self(self.0)
     }
+}
+
+/// How many bytes there are until one that ends a string, begins an escape or would have to be one.
+fn plain(text: &[u8]) -> usize {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = ONES << 7;
+    let (words, rest) = text.as_chunks::<8>();
+    for (number, word) in words.iter().enumerate() {
+        // Of eight bytes at once: what borrows can only be wrong after the first that is found.
+        let word = u64::from_le_bytes(*word);
+        let quote = word ^ (ONES * u64::from(b'"'));
+        let backslash = word ^ (ONES * u64::from(b'\\'));
+        let control = word.wrapping_sub(ONES * 0x20) & !word;
+        let quote = quote.wrapping_sub(ONES) & !quote;
+        let backslash = backslash.wrapping_sub(ONES) & !backslash;
+        let found = (control | quote | backslash) & HIGHS;
+        if found != 0 {
+            return number * 8 + (found.trailing_zeros() / 8) as usize;
+        }
+    }
+    let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'\\' && *byte != b'"';
+    let rest = rest.iter().take_while(|byte| is_plain(byte)).count();
+    words.len() * 8 + rest
 }

@@ -1,12 +1,13 @@
 //! What each method takes and leads to: an answer at once, or a call.
 
+mod tool;
+
 use crate::{
     call::{Purpose, Sought, Start},
     catalogue::{CheckedTemplate, Listing},
     convert::{self, Answer, No},
-    handle::{self, OwnTool, Source},
+    handle::{self, Source},
     handler::{self, Cache, Hints, Prepared},
-    http::modern::mismatch,
     instance::{Instance, Made},
     lists::Stock,
     model::JsonObject,
@@ -51,6 +52,9 @@ type Fitting = (Arc<CheckedTemplate>, JsonObject);
 /// and whether somebody will ask for the arguments.
 pub(crate) type Examine = Box<dyn FnOnce(&Inner, Option<Position>, bool) -> Examined + Send>;
 
+/// How long a call may run, and of what it takes a permit.
+type Limits = (Option<Duration>, Option<Arc<Semaphore>>);
+
 /// A handler that has its arguments, and those for whoever asks.
 type Examined = Result<(Prepared, Option<Value>), Refusal>;
 
@@ -89,6 +93,12 @@ impl<'a> Asked<'a> {
     /// Its parameters, as they were written.
     pub(crate) fn text(&self) -> Option<&'a str> {
         self.params.map(Params::get)
+    }
+
+    /// Whether its client may bring answers with its next request.
+    fn can_answer(&self) -> bool {
+        let modern = self.modern;
+        modern.is_some_and(|modern| modern.capabilities.get() != "{}")
     }
 }
 
@@ -139,53 +149,6 @@ impl Inner {
             None => Err(Refusal::new(Code::InvalidParams)
                 .because("there is no page with this cursor; list again without one")),
         }
-    }
-
-    fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let (name, mut arguments, retry) = Call::read(asked)?;
-        let uses_handles = self.uses_handles(asked.version);
-        if let Some(own) = OwnTool::named(&name).filter(|_| uses_handles) {
-            return Ok(self.call_own(own, asked.version, arguments.unwrap_or_default()));
-        }
-        let offering = self.offering();
-        let Some(tool) = offering.catalogue.tool(&name) else {
-            return Err(Refusal::new(Code::ToolNotFound)
-                .because(format!("unknown tool: {}", shortened(&name))));
-        };
-        if let Some(headers) = asked.headers {
-            tool.headers
-                .check(headers, arguments.as_ref())
-                .map_err(mismatch)?;
-        }
-        let round = self.round(asked, &name, arguments.as_ref(), retry)?;
-        // The handler never sees it, nor does its schema.
-        let handle = match &mut arguments {
-            Some(arguments) if uses_handles && tool.with_handle.is_some() => {
-                arguments.shift_remove(handle::ARGUMENT)
-            }
-            Some(_) | None => None,
-        };
-        let arguments = Value::Object(arguments.unwrap_or_default());
-        let limits = (tool.tool.timeout, tool.tool.concurrency.clone());
-        let call = (Kind::Tool, tool.tool.model.name.clone());
-        let tool = Arc::clone(tool);
-        let prepare = move |_: &Self, _, keep: bool| {
-            let wrong = |mistakes: String| {
-                let name = &tool.tool.model.name;
-                Refusal::new(Code::InvalidJsonSchema).because(format!(
-                    "the arguments do not match the schema of '{name}': {mistakes}"
-                ))
-            };
-            tool.schema.check(&arguments).map_err(wrong)?;
-            let kept = keep.then(|| arguments.clone());
-            let handler = tool.tool.prepare(object(arguments)).map_err(wrong)?;
-            let handler = match &tool.output {
-                Some(schema) => handler::checked(handler, Arc::clone(schema)),
-                None => handler,
-            };
-            Ok((handler, kept))
-        };
-        self.admitted(asked, call, handle, limits, round, prepare)
     }
 
     fn read_resource(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
@@ -334,36 +297,11 @@ impl Inner {
         asked: Asked<'_>,
         (kind, name): (Kind, Cow<'static, str>),
         handle: Option<Value>,
-        (timeout, places): (Option<Duration>, Option<Arc<Semaphore>>),
+        limits: Limits,
         round: Round,
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined + Send + 'static,
     ) -> Result<Plan, Refusal> {
-        let place = || {
-            let workflow = self.workflow.as_ref()?;
-            let instance = asked.instance?;
-            Some(Standing {
-                instance: instance.id(),
-                workflow,
-                at: instance.position(),
-                told: &[],
-            })
-        };
-        let refuse = |no| {
-            let stamp = self.stamp(asked.version, place());
-            Ok(Plan::Answer(convert::refused(kind, no, stamp)))
-        };
-        let mut start = Start {
-            purpose: Purpose::Use,
-            kind,
-            name,
-            timeout,
-            places,
-            handler: None,
-            made: None,
-            bound: None,
-            instance: asked.instance.cloned(),
-            sought: None,
-        };
+        let mut start = start_of((kind, name), limits, asked.instance);
         let instance = match self.whose(asked, kind, &start.name, handle) {
             // It has been served before by an instance that had to be found.
             Ok(Whose::Nobodys | Whose::Known(_)) if round.unfinished().is_some() => {
@@ -376,17 +314,41 @@ impl Inner {
                 start.sought = Some(Box::new(Sought { source, prepare }));
                 return Ok(Plan::Call(start, round));
             }
-            Err(no) => return refuse(no),
+            Err(no) => return Ok(self.refuse(asked, kind, no)),
         };
+        Ok(self.let_in(asked, start, round, instance, prepare))
+    }
+
+    /// What a call leads to whose instance is at hand, if it has one.
+    fn let_in(
+        &self,
+        asked: Asked<'_>,
+        mut start: Start,
+        round: Round,
+        instance: Option<&Arc<Instance>>,
+        prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
+    ) -> Plan {
+        let kind = start.kind;
         match self.examine(instance, asked.principal, (kind, &start.name), prepare) {
             Ok(let_in) => {
                 start.handler = Some(let_in.handler);
                 start.made = let_in.made;
                 start.bound = let_in.bound;
-                Ok(Plan::Call(start, round))
+                Plan::Call(start, round)
             }
-            Err(no) => refuse(no),
+            Err(no) => self.refuse(asked, kind, no),
         }
+    }
+
+    fn refuse(&self, asked: Asked<'_>, kind: Kind, no: No) -> Plan {
+        let place = self.workflow.as_ref().zip(asked.instance);
+        let place = place.map(|(workflow, instance)| Standing {
+            instance: instance.id(),
+            workflow,
+            at: instance.position(),
+            told: &[],
+        });
+        Plan::Answer(convert::refused(kind, no, self.stamp(asked.version, place)))
     }
 
     /// Whether another server may have moved the instance of a connection: then each call looks.
@@ -477,8 +439,7 @@ impl Inner {
         arguments: Option<&JsonObject>,
         retry: Retry,
     ) -> Result<Round, Refusal> {
-        let nothing = |modern: &Modern<'_>| modern.capabilities.get() == "{}";
-        if asked.modern.is_none_or(nothing) && retry.request_state.is_none() {
+        if !asked.can_answer() && retry.request_state.is_none() {
             return Ok(Round::default());
         }
         let same = Same {
@@ -542,6 +503,26 @@ impl Inner {
             no.refusal = no.refusal.because(text);
         }
         no
+    }
+}
+
+/// A call that nobody has let in yet.
+fn start_of(
+    (kind, name): (Kind, Cow<'static, str>),
+    (timeout, places): Limits,
+    instance: Option<&Arc<Instance>>,
+) -> Start {
+    Start {
+        purpose: Purpose::Use,
+        kind,
+        name,
+        timeout,
+        places,
+        handler: None,
+        made: None,
+        bound: None,
+        instance: instance.cloned(),
+        sought: None,
     }
 }
 
@@ -671,13 +652,4 @@ fn cursor(asked: Asked<'_>) -> Result<Option<Cow<'_, str>>, Refusal> {
 
 fn raw(value: &Value) -> Arc<RawValue> {
     Arc::from(serde_json::value::to_raw_value(value).expect("a value is JSON"))
-}
-
-fn object(value: Value) -> JsonObject {
-    match value {
-        Value::Object(object) => object,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-            JsonObject::new()
-        }
-    }
 }

@@ -5,15 +5,20 @@
 //! itself and has alternatives could try every combination of them, which doubles with every level
 //! of the arguments: for such a schema, deep arguments are refused unread.
 
+mod plain;
+
 use crate::model::JsonObject;
 use interlock_proto::refusal::shortened;
 use jsonschema::{PatternOptions, Validator};
+use plain::Plain;
 use serde_json::Value;
 
 /// A schema, ready for use.
 #[derive(Debug)]
 pub(crate) struct Schema {
     validator: Validator,
+    /// All that it says, if that is little.
+    plain: Option<Plain>,
     /// How deep arguments may be nested; as deep as they like if alternatives cannot multiply.
     deepest: Option<u32>,
 }
@@ -56,9 +61,16 @@ impl Schema {
             .build(&Value::Object(schema.clone()))
             .map(|validator| Self {
                 validator,
+                plain: Plain::of(schema),
                 deepest: deepest(schema),
             })
             .map_err(|error| error.to_string())
+    }
+
+    /// Whether arguments are right as they are written, which can be seen at a glance of most.
+    pub(crate) fn takes_at_a_glance(&self, arguments: &str) -> bool {
+        let plain = self.plain.as_ref();
+        plain.is_some_and(|plain| plain.takes(arguments))
     }
 
     /// What is wrong with these arguments, if anything.

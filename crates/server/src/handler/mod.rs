@@ -18,29 +18,18 @@ pub use tool::{NoArguments, Tool};
 pub(crate) use completion::Completers;
 pub(crate) use reply::Reply;
 pub(crate) use resource::{Cache, Hints, hinted};
-pub(crate) use tool::checked;
+pub(crate) use tool::{Arguments, checked};
 
 use crate::{context::Context, failure::Failure, model::JsonObject};
 use futures_util::future::BoxFuture;
-use interlock_proto::refusal::shortened;
 use schemars::{JsonSchema, generate::SchemaSettings};
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::sync::Arc;
 
 /// A handler at work.
 pub(crate) type Work = BoxFuture<'static, Result<Reply, Failure>>;
 
 /// A handler that has its arguments and waits for its turn.
 pub(crate) type Prepared = Box<dyn FnOnce(Context) -> Work + Send>;
-
-/// Reads the arguments, or says what is wrong with them.
-type Prepare = Arc<dyn Fn(JsonObject) -> Result<Prepared, String> + Send + Sync>;
-
-/// A schema can admit what the type does not: `1.0` is an integer there.
-fn read<A: DeserializeOwned>(arguments: JsonObject) -> Result<A, String> {
-    serde_json::from_value(Value::Object(arguments)).map_err(|error| shortened(&error.to_string()))
-}
 
 /// What is written of a type, or read into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

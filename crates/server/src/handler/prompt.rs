@@ -1,7 +1,7 @@
 //! Prompts.
 
 use super::{
-    Direction, IntoCompletion, Partial, Prepare, Prepared, Reply, completion::Completers,
+    Direction, IntoCompletion, Partial, Prepared, Reply, completion::Completers,
     parameters::read_texts, schema_of,
 };
 use crate::{
@@ -18,6 +18,9 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{fmt, future::Future, sync::Arc};
+
+/// Reads the arguments, or says what is wrong with them.
+type Prepare = dyn Fn(JsonObject) -> Result<Prepared, String> + Send + Sync;
 
 /// What a prompt handler may return.
 pub trait IntoPrompt {
@@ -97,7 +100,7 @@ impl<T: IntoPrompt, E: Into<Failure>> IntoPrompt for Result<T, E> {
 pub struct Prompt {
     pub(crate) model: PromptModel,
     pub(crate) completers: Completers,
-    prepare: Prepare,
+    prepare: Arc<Prepare>,
 }
 
 impl Prompt {

@@ -1,6 +1,6 @@
 //! Tools.
 
-use super::{Direction, IntoToolResult, Prepare, Prepared, Reply, read, schema_of};
+use super::{Direction, IntoToolResult, Prepared, Reply, schema_of};
 use crate::{
     context::Context,
     failure::Failure,
@@ -8,8 +8,10 @@ use crate::{
     schema::Schema as Checked,
     task::Task,
 };
+use interlock_proto::refusal::shortened;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
 use std::{borrow::Cow, fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
 use tokio::sync::Semaphore;
 
@@ -26,6 +28,35 @@ impl JsonSchema for NoArguments {
         schemars::json_schema!({ "type": "object", "properties": {} })
     }
 }
+
+/// The arguments of a call: an object that keeps the schema.
+pub(crate) enum Arguments<'a> {
+    /// As the client wrote it.
+    Written(&'a str),
+    Read(JsonObject),
+}
+
+impl Arguments<'_> {
+    /// A schema can admit what the type does not: `1.0` is an integer there.
+    fn read<A: DeserializeOwned>(self) -> Result<A, String> {
+        let read = match self {
+            Self::Written(text) => serde_json::from_str(text),
+            Self::Read(object) => serde_json::from_value(Value::Object(object)),
+        };
+        read.map_err(|error| shortened(&error.to_string()))
+    }
+
+    /// The object itself.
+    fn object(self) -> Result<JsonObject, String> {
+        match self {
+            Self::Written(_) => self.read(),
+            Self::Read(object) => Ok(object),
+        }
+    }
+}
+
+/// Reads the arguments, or says what is wrong with them.
+type Prepare = dyn Fn(Arguments<'_>) -> Result<Prepared, String> + Send + Sync;
 
 /// A tool and the code behind it.
 ///
@@ -65,7 +96,7 @@ pub struct Tool {
     pub(crate) timeout: Option<Duration>,
     /// A call takes a permit of it and keeps that while it runs.
     pub(crate) concurrency: Option<Arc<Semaphore>>,
-    prepare: Prepare,
+    prepare: Arc<Prepare>,
 }
 
 impl Tool {
@@ -79,7 +110,7 @@ impl Tool {
     {
         let handler = Arc::new(handler);
         Self::prepared(name, schema_of::<A>(Direction::In), move |arguments| {
-            let arguments = read(arguments)?;
+            let arguments = arguments.read()?;
             let handler = Arc::clone(&handler);
             Ok(tool_work(move |context| handler(arguments, context)))
         })
@@ -100,7 +131,7 @@ impl Tool {
     {
         let handler = Arc::new(handler);
         Self::prepared(name, schema_of::<A>(Direction::In), move |arguments| {
-            let arguments = read(arguments)?;
+            let arguments = arguments.read()?;
             let handler = Arc::clone(&handler);
             Ok(tool_work(move |context| async move {
                 let run = move || handler(arguments, context).into_tool_result();
@@ -126,6 +157,7 @@ impl Tool {
     {
         let handler = Arc::new(handler);
         Self::prepared(name, input_schema, move |arguments| {
+            let arguments = arguments.object()?;
             let handler = Arc::clone(&handler);
             Ok(tool_work(move |context| handler(arguments, context)))
         })
@@ -134,7 +166,7 @@ impl Tool {
     fn prepared(
         name: impl Into<Cow<'static, str>>,
         input_schema: JsonObject,
-        prepare: impl Fn(JsonObject) -> Result<Prepared, String> + Send + Sync + 'static,
+        prepare: impl Fn(Arguments<'_>) -> Result<Prepared, String> + Send + Sync + 'static,
     ) -> Self {
         Self {
             model: ToolModel::new_with_raw(name, None, Arc::new(input_schema)),
@@ -211,7 +243,7 @@ impl Tool {
     }
 
     /// Takes the arguments, or says what is wrong with them.
-    pub(crate) fn prepare(&self, arguments: JsonObject) -> Result<Prepared, String> {
+    pub(crate) fn prepare(&self, arguments: Arguments<'_>) -> Result<Prepared, String> {
         (self.prepare)(arguments)
     }
 }
@@ -258,7 +290,7 @@ pub(crate) fn checked(handler: Prepared, schema: Arc<Checked>) -> Prepared {
 mod tests {
     use super::*;
     use serde::Serialize;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     #[test]
     fn a_typed_tool_has_an_object_schema() {

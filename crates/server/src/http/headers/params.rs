@@ -30,6 +30,11 @@ impl ParamHeaders {
         Ok(Self(found.iter().map(Param::new).collect()))
     }
 
+    /// Whether no argument is repeated.
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether the headers say what the arguments say.
     pub(crate) fn check(
         &self,
