@@ -17,26 +17,26 @@ use tokio::sync::Notify;
 /// What is left of a call that has to wait. Whoever gets it runs it as a task.
 pub(crate) type Rest = BoxFuture<'static, ()>;
 
-/// When a call ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
-    /// As soon as it came: it did not have to wait.
-    AtOnce,
-    Later,
+/// How a call has begun.
+pub(crate) enum Launched<'a> {
+    /// It did not have to wait. This is said in the end, and it runs until that has been done.
+    Ended(Option<Answer>, Counted<'a>),
+    /// It has to wait.
+    Waits(Rest),
+    /// It had to wait, but nothing is left of it.
+    Gone,
 }
 
-/// Begins a call, and says what is said in the end to `done`. `None`: that has been done already,
-/// as the call did not have to wait.
+/// Begins a call.
 ///
-/// Of one that does, `waits` gets to know, and says where the call hears from its connection; or
-/// that it is not wanted any more, and then nothing is said in the end.
-pub(crate) fn launch(
+/// Of one that has to wait, `waits` gets to know. It says where the call hears from its connection,
+/// and who hears what is said in the end; or that it is not wanted any more, and then nothing is.
+pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
     inner: &Arc<Inner>,
     start: Start,
     line: Line,
-    waits: impl FnOnce() -> Option<Signals>,
-    done: impl FnOnce(Option<Answer>, Ended) + Send + 'static,
-) -> Option<Rest> {
+    waits: impl FnOnce() -> Option<(Signals, Done)>,
+) -> Launched<'_> {
     let mut call = Running::new(inner, start, line);
     let counted = inner.calls.begin();
     let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
@@ -50,18 +50,19 @@ pub(crate) fn launch(
             quietly(|| drop(payload));
             Some(broken())
         });
-        done(said, Ended::AtOnce);
-        drop(counted);
-        return None;
+        return Launched::Ended(said, counted);
     }
     let long = inner.calls.begin_long();
     drop(counted);
-    call.listen(waits()?);
+    let Some((signals, done)) = waits() else {
+        return Launched::Gone;
+    };
+    call.listen(signals);
     call.write_turn_down_at_once();
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;
-        done(ended.unwrap_or_else(|_| Some(broken())), Ended::Later);
+        done(ended.unwrap_or_else(|_| Some(broken())));
         drop(long);
     });
     // Without the runtime's rationing: a call that has to wait must at least get in line now, or
@@ -71,9 +72,9 @@ pub(crate) fn launch(
             .now_or_never()
             .is_some()
     {
-        return None;
+        return Launched::Gone;
     }
-    Some(rest)
+    Launched::Waits(rest)
 }
 
 /// What is said for a call whose own loop has panicked.
@@ -96,7 +97,7 @@ struct Count {
 
 /// One of the calls, until it is dropped.
 #[derive(Debug)]
-struct Counted<'a>(&'a Count);
+pub(crate) struct Counted<'a>(&'a Count);
 
 /// One of the calls that have to wait, until it is dropped.
 #[derive(Debug)]

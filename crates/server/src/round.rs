@@ -17,16 +17,15 @@ use serde_json::{Map, Value, json};
 /// How many questions one round may hold.
 const MOST: usize = 100;
 
-/// The answers so far, and what they are answers to.
+/// The answers so far, and what they are answers to; nothing if its client can answer nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Round {
-    answers: JsonObject,
-    /// What was sealed about a person's yes.
-    approval: Option<Box<Sealed>>,
-    /// Which request it is, for the seal; nothing if its client can answer nothing.
-    request: Option<Box<Same>>,
-    /// What is left of the request, if it has been served before and only waits for an answer.
-    unfinished: Option<Box<Unfinished>>,
+pub(crate) struct Round(Option<Box<Known>>);
+
+#[derive(Debug)]
+struct Known {
+    memory: Memory,
+    /// Which request it is, for the seal.
+    request: Same,
 }
 
 /// What makes a retry the same request.
@@ -57,11 +56,13 @@ pub(crate) struct Retry {
 }
 
 /// What is sealed.
-#[derive(Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 struct Memory {
     answers: JsonObject,
+    /// What is left of the request, if it has been served before and only waits for an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     unfinished: Option<Box<Unfinished>>,
+    /// What was said about a person's yes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     approval: Option<Box<Sealed>>,
 }
@@ -78,29 +79,22 @@ impl Round {
         same: Same,
         now: Time,
     ) -> Result<Self, Refusal> {
-        let Memory {
-            mut answers,
-            approval,
-            unfinished,
-        } = match retry.request_state {
+        let mut memory: Memory = match retry.request_state {
             None => Memory::default(),
             Some(state) => {
                 let opened = sealer.open(&state, &same.bound(), now).map_err(broken)?;
                 serde_json::from_slice(&opened).map_err(|_| broken(Broken::Forged))?
             }
         };
-        answers.extend(retry.input_responses.unwrap_or_default());
-        Ok(Self {
-            answers,
-            approval,
-            request: Some(Box::new(same)),
-            unfinished,
-        })
+        let brought = retry.input_responses.unwrap_or_default();
+        memory.answers.extend(brought);
+        let request = same;
+        Ok(Self(Some(Box::new(Known { memory, request }))))
     }
 
     /// What is left of the request, if it has been served before and only waits for an answer.
     pub(crate) fn unfinished(&self) -> Option<&Unfinished> {
-        self.unfinished.as_deref()
+        self.0.as_ref()?.memory.unfinished.as_deref()
     }
 
     /// The result that asks the client to come back to a request that has been served: it must not
@@ -112,7 +106,7 @@ impl Round {
         unfinished: Unfinished,
         expires: Time,
     ) -> Result<Value, Refusal> {
-        let Some(same) = &self.request else {
+        let Some(known) = &self.0 else {
             return Err(Refusal::new(Code::InternalError));
         };
         let requests = Map::from_iter([(key, requested(question))]);
@@ -120,17 +114,20 @@ impl Round {
             unfinished: Some(Box::new(unfinished)),
             ..Memory::default()
         };
-        sealed(sealer, same, (requests, &memory), expires)
+        sealed(sealer, &known.request, (requests, &memory), expires)
     }
 
     /// The answer to that question, if the client has brought it.
     pub(crate) fn answer(&self, key: &str) -> Option<Value> {
-        self.answers.get(key).cloned()
+        self.0.as_ref()?.memory.answers.get(key).cloned()
     }
 
     /// What a person said about a call of that instance, if the client has brought it.
     pub(crate) fn consent(&self, instance: &str) -> Option<Consent> {
-        self.approval.as_ref()?.consent(instance, &self.answers)
+        let Memory {
+            answers, approval, ..
+        } = &self.0.as_ref()?.memory;
+        approval.as_ref()?.consent(instance, answers)
     }
 
     /// The result that asks the client to come back until `expires`, and what is sealed about a
@@ -142,7 +139,7 @@ impl Round {
         approval: Option<Sealed>,
         expires: Time,
     ) -> Result<Value, Refusal> {
-        let Some(same) = &self.request else {
+        let Some(known) = &self.0 else {
             return Err(Refusal::new(Code::InternalError)
                 .because("only a call of a tool, a resource or a prompt can ask its client"));
         };
@@ -160,7 +157,7 @@ impl Round {
                 )));
             }
         }
-        let answers = self.answers.iter();
+        let answers = known.memory.answers.iter();
         let answers = answers.filter(|(key, _)| !requests.contains_key(*key));
         let memory = Memory {
             answers: answers
@@ -169,7 +166,7 @@ impl Round {
             approval: approval.map(Box::new),
             unfinished: None,
         };
-        sealed(sealer, same, (requests, &memory), expires)
+        sealed(sealer, &known.request, (requests, &memory), expires)
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     exchange::{Asked, Exchange, First},
     headers::{Accepts, LAST_EVENT, Lines, Noted, is_json},
     intake::{Intake, Unread, Whole},
+    keep_alive::KeepAlive,
     modern,
     options::HttpOptions,
     origin::Doors,
@@ -50,7 +51,7 @@ pub(crate) struct Web {
     intake: Intake,
     body_timeout: Duration,
     pub(crate) patience: Duration,
-    pub(crate) keep_alive: Duration,
+    pub(crate) keep_alive: Option<KeepAlive>,
     pub(crate) retry: Duration,
     /// The server ends and waits no longer.
     overdue: watch::Sender<bool>,
@@ -91,7 +92,7 @@ impl Web {
             intake: Intake::new(inner.limits.bytes, options.body_memory),
             body_timeout: options.body_timeout,
             patience: options.patience,
-            keep_alive: options.keep_alive,
+            keep_alive: KeepAlive::new(&inner.clock, options.keep_alive),
             retry: options.retry,
             overdue: watch::Sender::new(false),
         }))
@@ -351,7 +352,7 @@ async fn converse(
             let prime = client.peer.version().is_some_and(has_priming);
             let body = stream.body(BodyOptions {
                 prime,
-                keep_alive: web.keep_alive,
+                keep_alive: web.keep_alive.clone(),
                 // The request is in flight until its answer was read.
                 guard: Some(Box::new(Arc::clone(&exchange))),
                 ..BodyOptions::default()
@@ -424,7 +425,7 @@ async fn listen(web: &Arc<Web>, parts: &Parts) -> Result<Response, Refused> {
     let body = stream.body(BodyOptions {
         after,
         prime,
-        keep_alive: web.keep_alive,
+        keep_alive: web.keep_alive.clone(),
         // The session is in use while somebody listens.
         guard: Some(Box::new(visit)),
         ..BodyOptions::default()

@@ -47,7 +47,7 @@ pub(crate) async fn stream<B>(web: Arc<Web>, request: Request<B>) -> Response {
     let ends = Ends(Arc::clone(&web), Some(visit));
     reply::events(stream.body(BodyOptions {
         endpoint: Some(address),
-        keep_alive: web.keep_alive,
+        keep_alive: web.keep_alive.clone(),
         guard: Some(Box::new(ends)),
         ..BodyOptions::default()
     }))

@@ -7,6 +7,7 @@ pub(crate) mod exchange;
 pub(crate) mod feed;
 pub(crate) mod headers;
 mod intake;
+mod keep_alive;
 mod kept;
 pub(crate) mod legacy;
 pub(crate) mod modern;

@@ -12,7 +12,7 @@ use crate::{
     call::{Line, Start},
     caller::{Caller, Client, Way},
     convert::Answer,
-    launch::launch,
+    launch::{Launched, Rest, launch},
     methods::{Asked, Plan},
     principal::Principal,
     round::Round,
@@ -148,27 +148,20 @@ async fn run(
         caller,
         at: web.inner.clock.now(),
     };
-    let id = request.id.clone();
-    let done = move |said, _| answer(&route, &id, said);
     let mut gone = Gone(None);
     let waits = || {
         let (teller, signals) = Signals::channel(Said::default());
         gone = Gone(Some(teller));
-        Some(signals)
+        let (route, id) = (route.clone(), request.id.clone());
+        Some((signals, move |said| answer(&route, &id, said)))
     };
-    if let Some(mut rest) = launch(&web.inner, start, line, waits, done) {
-        let (web, hurry) = (Arc::clone(web), gone.0.clone());
-        tokio::spawn(async move {
-            tokio::select! {
-                () = &mut rest => {}
-                () = web.overdue() => {
-                    if let Some(call) = hurry {
-                        call.tell(Signal::ShutDown);
-                    }
-                    rest.await;
-                }
-            }
-        });
+    match launch(&web.inner, start, line, waits) {
+        Launched::Ended(said, _running) => answer(&route, &request.id, said),
+        Launched::Waits(rest) => {
+            let (web, hurry) = (Arc::clone(web), gone.0.clone());
+            tokio::spawn(with_hurry(web, rest, hurry));
+        }
+        Launched::Gone => {}
     }
     // From here on, whoever drops this response takes the call back.
     match first(web, &exchange).await {
@@ -181,10 +174,23 @@ async fn run(
             reply::nothing()
         }
         First::Spoke | First::HungUp => reply::events(exchange.stream().body(BodyOptions {
-            keep_alive: web.keep_alive,
+            keep_alive: web.keep_alive.clone(),
             guard: Some(Box::new((gone, Arc::clone(&exchange)))),
             ..BodyOptions::default()
         })),
+    }
+}
+
+/// Runs a call to its end, which must come soon once the server does not wait any longer.
+async fn with_hurry(web: Arc<Web>, mut rest: Rest, hurry: Option<Teller>) {
+    tokio::select! {
+        () = &mut rest => {}
+        () = web.overdue() => {
+            if let Some(call) = hurry {
+                call.tell(Signal::ShutDown);
+            }
+            rest.await;
+        }
     }
 }
 
@@ -243,7 +249,7 @@ fn listen(
         filter,
     });
     Ok(reply::events(exchange.stream().body(BodyOptions {
-        keep_alive: web.keep_alive,
+        keep_alive: web.keep_alive.clone(),
         guard: Some(Box::new((seat, Arc::clone(&exchange)))),
         ..BodyOptions::default()
     })))

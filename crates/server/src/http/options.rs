@@ -136,7 +136,7 @@ impl HttpOptions {
     }
 
     /// After how long without a message a stream says that it is alive; 15 seconds unless said
-    /// otherwise.
+    /// otherwise. Zero: never.
     pub const fn keep_alive(mut self, every: Duration) -> Self {
         self.keep_alive = every;
         self

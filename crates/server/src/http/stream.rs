@@ -11,6 +11,7 @@ pub(crate) use super::backlog::{Retention, StreamRules};
 use super::{
     backlog::{Backlog, Worth},
     event::{self, Place},
+    keep_alive::{KeepAlive, Quiet},
 };
 use crate::note::Note;
 use bytes::Bytes;
@@ -21,12 +22,8 @@ use std::{
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context, Poll, Waker},
-    time::Duration,
 };
-use tokio::{
-    sync::Notify,
-    time::{Sleep, sleep},
-};
+use tokio::sync::Notify;
 
 /// A frame that has reached this size is sent before more is put into it.
 const FRAME: usize = 64 * 1024;
@@ -331,8 +328,8 @@ pub(crate) struct BodyOptions {
     pub(crate) prime: bool,
     /// Begin with this address to send messages to: HTTP+SSE.
     pub(crate) endpoint: Option<String>,
-    /// After so long without an event comes a comment. Zero: never.
-    pub(crate) keep_alive: Duration,
+    /// When a comment comes because no event has come.
+    pub(crate) keep_alive: Option<KeepAlive>,
     /// Let go of together with the body, for whatever reason that goes: the client went away, was
     /// replaced or sent away, or has been told everything.
     pub(crate) guard: Option<Box<dyn Send>>,
@@ -346,7 +343,7 @@ impl Default for BodyOptions {
             after: None,
             prime: false,
             endpoint: None,
-            keep_alive: Duration::from_secs(15),
+            keep_alive: None,
             guard: None,
             close_when_ended: true,
         }
@@ -414,43 +411,6 @@ fn ready(bytes: Bytes) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
 impl Drop for Body {
     fn drop(&mut self) {
         self.stream.leave(self.attached);
-    }
-}
-
-/// Notices when nothing was sent for too long.
-struct Quiet {
-    limit: Duration,
-    timer: Option<Pin<Box<Sleep>>>,
-    running: bool,
-}
-
-impl Quiet {
-    const fn new(limit: Duration) -> Self {
-        Self {
-            limit,
-            timer: None,
-            running: false,
-        }
-    }
-
-    const fn broken(&mut self) {
-        self.running = false;
-    }
-
-    /// Whether it has been quiet for so long. If it was, the time runs anew.
-    fn too_long(&mut self, cx: &mut Context<'_>) -> bool {
-        if self.limit.is_zero() {
-            return false;
-        }
-        let timer = self
-            .timer
-            .get_or_insert_with(|| Box::pin(sleep(self.limit)));
-        if !mem::replace(&mut self.running, true) {
-            timer.set(sleep(self.limit));
-        }
-        let over = timer.as_mut().poll(cx).is_ready();
-        self.running = !over;
-        over
     }
 }
 

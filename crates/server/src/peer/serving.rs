@@ -5,7 +5,7 @@ use crate::{
     call::{Line, Start},
     caller::{Caller, Client, Way},
     convert::Answer,
-    launch::{Ended, launch},
+    launch::{Launched, launch},
     methods::{Asked, Plan},
     round::Round,
     route::{Route, Tone, lock},
@@ -139,19 +139,19 @@ impl Peer {
             caller,
             at,
         };
-        let (peer, route, name) = (Arc::clone(self), route.clone(), key.clone());
-        let done = move |said, ended| {
-            let now = match ended {
-                Ended::AtOnce => at,
-                Ended::Later => peer.inner.clock.now(),
-            };
-            peer.said(key, said, now, &route);
+        let waits = || {
+            let signals = self.waits(&key)?;
+            let (peer, key, route) = (Arc::clone(self), key.clone(), route.clone());
+            let done = move |said| peer.said(key, said, peer.inner.clock.now(), &route);
+            Some((signals, done))
         };
-        let Some(rest) = launch(&self.inner, start, line, || self.waits(&name), done) else {
-            return;
+        let rest = match launch(&self.inner, start, line, waits) {
+            Launched::Ended(said, _running) => return self.said(key, said, at, route),
+            Launched::Waits(rest) => rest,
+            Launched::Gone => return,
         };
         let mut book = lock(&self.book);
-        if let Some(running) = book.calls.get_mut(&name) {
+        if let Some(running) = book.calls.get_mut(&key) {
             // With the book in hand: the task cannot end before its handle is where it belongs.
             running.task = Some(tokio::spawn(rest).abort_handle());
         } else {

@@ -1,13 +1,17 @@
 //! What readers see of a stream.
 
 use super::*;
-use crate::http::event::parse_event_id;
+use crate::{clock::Clock, http::event::parse_event_id};
 use futures_util::FutureExt;
 use http_body_util::BodyExt;
+use interlock_proto::Time;
 use std::{
+    future::Future,
     sync::atomic::{AtomicUsize, Ordering},
     task::Wake,
+    time::Duration,
 };
+use tokio::sync::watch;
 
 const NUMBER: u64 = 0x2a;
 
@@ -399,41 +403,69 @@ async fn a_reader_after_the_last_sent_gets_only_what_is_new() {
     check(&mut body, &[("2a-2", "b")]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_comment_breaks_a_long_silence_and_an_event_starts_it_anew() {
-    let stream = once();
-    let start = tokio::time::Instant::now();
-    let mut body = stream.body(BodyOptions {
-        keep_alive: Duration::from_secs(10),
+/// A clock that a test moves.
+struct Moved(watch::Sender<Time>);
+
+impl Clock for Moved {
+    fn now(&self) -> Time {
+        *self.0.borrow()
+    }
+
+    fn sleep_until(&self, when: Time) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let mut now = self.0.subscribe();
+        Box::pin(async move {
+            now.wait_for(|now| *now >= when).await.unwrap();
+        })
+    }
+}
+
+/// A reader that wants to hear something every so many seconds, and how to let some pass.
+fn impatient(stream: &Arc<Stream>, seconds: u64) -> (Body, impl Fn(u64)) {
+    let moved = Arc::new(Moved(watch::Sender::new(Time(0))));
+    let clock: Arc<dyn Clock> = moved.clone();
+    let body = stream.body(BodyOptions {
+        keep_alive: KeepAlive::new(&clock, Duration::from_secs(seconds)),
         close_when_ended: false,
         ..BodyOptions::default()
     });
-    let mut comments = Vec::new();
-    for step in 0..3 {
-        let frame = body.frame().await.unwrap().unwrap();
-        assert_eq!(text(&frame.into_data().unwrap()), ":\n\n");
-        comments.push(start.elapsed().as_secs());
-        if step == 1 {
-            assert_eq!(read(&mut body), Now::Nothing);
-            tokio::time::advance(Duration::from_secs(4)).await;
-            say(&stream, "a");
-            check(&mut body, &[("", "a")]);
-            stream.end();
-        }
+    let pass = move |seconds| {
+        let span = Duration::from_secs(seconds);
+        moved.0.send_modify(|now| *now = *now + span);
+    };
+    (body, pass)
+}
+
+#[tokio::test]
+async fn a_comment_breaks_a_long_silence_and_an_event_starts_it_anew() {
+    let stream = once();
+    let (mut body, pass) = impatient(&stream, 10);
+    let comment = || Now::Text(":\n\n".to_owned());
+    for _ in 0..2 {
+        assert_eq!(read(&mut body), Now::Nothing);
+        pass(9);
+        assert_eq!(read(&mut body), Now::Nothing);
+        pass(1);
+        assert_eq!(read(&mut body), comment());
     }
-    assert_eq!(comments, [10, 20, 34]);
+    assert_eq!(read(&mut body), Now::Nothing);
+    pass(4);
+    say(&stream, "a");
+    check(&mut body, &[("", "a")]);
+    stream.end();
+    pass(9);
+    assert_eq!(read(&mut body), Now::Nothing);
+    pass(1);
+    assert_eq!(read(&mut body), comment());
     assert!(!body.is_end_stream());
 }
 
-#[tokio::test(start_paused = true)]
+#[tokio::test]
 async fn without_a_keep_alive_silence_lasts() {
     let stream = once();
-    let mut body = stream.body(BodyOptions {
-        keep_alive: Duration::ZERO,
-        ..BodyOptions::default()
-    });
-    let silent = tokio::time::timeout(Duration::from_secs(3600), body.frame()).await;
-    assert!(silent.is_err());
+    let (mut body, pass) = impatient(&stream, 0);
+    assert_eq!(read(&mut body), Now::Nothing);
+    pass(3600);
+    assert_eq!(read(&mut body), Now::Nothing);
 }
 
 #[tokio::test]
@@ -523,7 +555,7 @@ async fn a_stream_does_not_hold_on_to_the_task_of_a_reader_that_left() {
     let task = Arc::new(Task);
     let waker = Waker::from(Arc::clone(&task));
     let mut body = stream.body(BodyOptions {
-        keep_alive: Duration::ZERO,
+        keep_alive: None,
         ..BodyOptions::default()
     });
     let polled = Pin::new(&mut body).poll_frame(&mut Context::from_waker(&waker));
