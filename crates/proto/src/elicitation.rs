@@ -219,7 +219,7 @@ fn late() -> Stepped {
     Err(Refusal::new(Code::Timeout).because("the time to answer is over"))
 }
 
-const fn stranger() -> Stepped {
+fn stranger() -> Stepped {
     Err(Refusal::new(Code::AuthzForbidden))
 }
 

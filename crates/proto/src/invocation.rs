@@ -217,7 +217,7 @@ pub enum Effect {
     /// Answer with what is asked.
     Ask,
     /// Answer with this. Boxed, as it is large and rare.
-    Refuse(Box<Refusal>),
+    Refuse(Refusal),
     /// Do not answer: the client took it back.
     Suppress,
 }
@@ -309,7 +309,7 @@ fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State
         Input::Turn { .. } | Input::Tick if clock.is_over(now) => {
             let refusal =
                 Refusal::new(Code::Timeout).because("the call waited too long for its turn");
-            not_run([Effect::LeaveQueue, Effect::Refuse(Box::new(refusal))])
+            not_run([Effect::LeaveQueue, Effect::Refuse(refusal)])
         }
         Input::Turn { execution } => {
             let running = State::Executing {
@@ -318,11 +318,11 @@ fn pending(clock: Clock, grace: Duration, input: Input, now: Time) -> Step<State
             };
             go(running, [Effect::Start])
         }
-        Input::Refused(refusal) => not_run([Effect::LeaveQueue, Effect::Refuse(Box::new(refusal))]),
+        Input::Refused(refusal) => not_run([Effect::LeaveQueue, Effect::Refuse(refusal)]),
         Input::Cancel => not_run([Effect::LeaveQueue, Effect::Suppress]),
         Input::Shutdown => {
             let refusal = Refusal::new(Code::ServerShuttingDown);
-            not_run([Effect::LeaveQueue, Effect::Refuse(Box::new(refusal))])
+            not_run([Effect::LeaveQueue, Effect::Refuse(refusal)])
         }
         Input::Asked => go(State::Result(End::Asked), [Effect::LeaveQueue, Effect::Ask]),
         Input::Wait => {
@@ -355,7 +355,7 @@ fn executing(clock: Clock, stop: Stop, input: Input, now: Time) -> Step<State, E
         go(State::Result(End::Ran(outcome)), effects)
     };
     let torn_down = |outcome, refusal| {
-        let answer = answer(Effect::Refuse(Box::new(refusal)));
+        let answer = answer(Effect::Refuse(refusal));
         let effects = [Effect::TearDown, Effect::Commit(outcome), answer];
         go(State::Result(End::Ran(outcome)), effects)
     };
@@ -364,7 +364,7 @@ fn executing(clock: Clock, stop: Stop, input: Input, now: Time) -> Step<State, E
         Input::Finished(Finish::Error) => ended(Outcome::Error, Effect::Respond),
         Input::Panicked => {
             let refusal = Refusal::new(Code::InternalError).because("the handler panicked");
-            ended(Outcome::Error, Effect::Refuse(Box::new(refusal)))
+            ended(Outcome::Error, Effect::Refuse(refusal))
         }
         Input::Stopped => match stop {
             Stop::Asked { .. } => ended(Outcome::Cancelled, Effect::Suppress),

@@ -273,8 +273,14 @@ impl RpcCode {
 /// assert_eq!(json["message"], "unknown tool: `pay`");
 /// assert_eq!(json["data"]["refusal"]["code"], 1048);
 /// ```
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Refusal(
+    /// It is seldom, and everything that can be refused carries a place for it.
+    Box<Reasons>,
+);
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Refusal {
+struct Reasons {
     code: Code,
     rpc: RpcCode,
     message: Cow<'static, str>,
@@ -287,8 +293,9 @@ pub struct Refusal {
 impl Refusal {
     /// A refusal in the catalogue's own words.
     #[must_use]
-    pub const fn new(code: Code) -> Self {
-        Self {
+    #[cold]
+    pub fn new(code: Code) -> Self {
+        Self(Box::new(Reasons {
             code,
             rpc: code.rpc(),
             message: Cow::Borrowed(code.facts().message),
@@ -296,20 +303,20 @@ impl Refusal {
             supported: Version::NEWEST_FIRST,
             required: None,
             uri: None,
-        }
+        }))
     }
 
     /// Says what exactly was wrong.
     #[must_use]
     pub fn because(mut self, message: impl Into<Cow<'static, str>>) -> Self {
-        self.message = message.into();
+        self.0.message = message.into();
         self
     }
 
     /// Answers with a JSON-RPC code other than the one the catalogue would give.
     #[must_use]
-    pub const fn with_rpc(mut self, rpc: RpcCode) -> Self {
-        self.rpc = rpc;
+    pub fn with_rpc(mut self, rpc: RpcCode) -> Self {
+        self.0.rpc = rpc;
         self
     }
 
@@ -324,10 +331,10 @@ impl Refusal {
     /// A 2026-07-28 request names a version that is not served statelessly.
     #[must_use]
     pub fn unsupported_version(requested: &str) -> Self {
-        Self {
-            requested: Some(shortened(requested).into()),
-            ..Self::new(Code::InvalidProtocolVersion).with_rpc(RpcCode::UNSUPPORTED_VERSION)
-        }
+        let mut refusal =
+            Self::new(Code::InvalidProtocolVersion).with_rpc(RpcCode::UNSUPPORTED_VERSION);
+        refusal.0.requested = Some(shortened(requested).into());
+        refusal
     }
 
     /// The client did not declare that it can do this. A 2026-07-28 client is told by a code of
@@ -335,12 +342,10 @@ impl Refusal {
     #[must_use]
     pub fn missing_capability(required: Ability, version: Version) -> Self {
         let what = required.words();
-        let refusal = Self {
-            required: Some(required),
-            ..Self::new(Code::ProtocolError).because(format!(
-                "this needs a client that offers {what}, and this one does not"
-            ))
-        };
+        let mut refusal = Self::new(Code::ProtocolError).because(format!(
+            "this needs a client that offers {what}, and this one does not"
+        ));
+        refusal.0.required = Some(required);
         match version.era() {
             Era::Handshake => refusal,
             Era::Stateless => refusal.with_rpc(RpcCode::MISSING_CAPABILITY),
@@ -350,52 +355,51 @@ impl Refusal {
     /// There is no such resource; the code of it depends on the version.
     #[must_use]
     pub fn resource_not_found(uri: &str, version: Version) -> Self {
-        Self {
-            uri: Some(shortened(uri).into()),
-            ..Self::new(Code::ResourceNotFound)
-                .with_rpc(era::resource_not_found(version))
-                .because(format!("resource not found: {}", shortened(uri)))
-        }
+        let mut refusal = Self::new(Code::ResourceNotFound)
+            .with_rpc(era::resource_not_found(version))
+            .because(format!("resource not found: {}", shortened(uri)));
+        refusal.0.uri = Some(shortened(uri).into());
+        refusal
     }
 
     /// Says which versions a client can choose from, where that is the question.
     #[must_use]
-    pub const fn supporting(mut self, versions: &'static [Version]) -> Self {
-        self.supported = versions;
+    pub fn supporting(mut self, versions: &'static [Version]) -> Self {
+        self.0.supported = versions;
         self
     }
 
     /// Why.
     #[must_use]
-    pub const fn code(&self) -> Code {
-        self.code
+    pub fn code(&self) -> Code {
+        self.0.code
     }
 
     /// The JSON-RPC code of the answer.
     #[must_use]
-    pub const fn rpc_code(&self) -> RpcCode {
-        self.rpc
+    pub fn rpc_code(&self) -> RpcCode {
+        self.0.rpc
     }
 
     /// The HTTP status, for use only where no JSON-RPC request is being answered: errors to
     /// requests go with the status that the protocol's version says.
     #[must_use]
-    pub const fn http_status(&self) -> u16 {
-        self.code.facts().http_status
+    pub fn http_status(&self) -> u16 {
+        self.0.code.facts().http_status
     }
 
     /// What was wrong, in a sentence.
     #[must_use]
     pub fn message(&self) -> &str {
-        &self.message
+        &self.0.message
     }
 
     /// The object that `data.refusal` holds.
     #[must_use]
     pub fn facts(&self) -> RefusalData {
-        let facts = self.code.facts();
+        let facts = self.0.code.facts();
         RefusalData {
-            code: self.code.number(),
+            code: self.0.code.number(),
             name: facts.name,
             hint: facts.hint,
             retryable: facts.retry == Retry::Later,
@@ -434,26 +438,33 @@ impl Serialize for Refusal {
             #[serde(skip_serializing_if = "Option::is_none")]
             uri: Option<&'a str>,
         }
+        let said = &*self.0;
         let mut map = serializer.serialize_map(Some(3))?;
-        map.serialize_entry("code", &self.rpc.0)?;
-        map.serialize_entry("message", &*self.message)?;
+        map.serialize_entry("code", &said.rpc.0)?;
+        map.serialize_entry("message", &*said.message)?;
         map.serialize_entry(
             "data",
             &Data {
                 refusal: self.facts(),
-                supported: self.requested.as_ref().map(|_| self.supported),
-                requested: self.requested.as_deref(),
-                required: self.required,
-                uri: self.uri.as_deref(),
+                supported: said.requested.as_ref().map(|_| said.supported),
+                requested: said.requested.as_deref(),
+                required: said.required,
+                uri: said.uri.as_deref(),
             },
         )?;
         map.end()
     }
 }
 
+impl fmt::Debug for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Refusal").field(&self.0).finish()
+    }
+}
+
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.message, self.code.number())
+        write!(f, "{} ({})", self.0.message, self.0.code.number())
     }
 }
 

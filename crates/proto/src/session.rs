@@ -268,7 +268,7 @@ fn end(why: Why) -> Stepped {
     go(State::Cleanup, [Effect::Delete, Effect::Record(why)])
 }
 
-const fn invalid() -> Stepped {
+fn invalid() -> Stepped {
     Err(Refusal::new(Code::SessionInvalid))
 }
 

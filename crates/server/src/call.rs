@@ -126,7 +126,7 @@ pub(crate) struct Running {
     /// A person's yes, if it needs one.
     approving: Option<Box<Approving>>,
     reply: Option<Result<Reply, Failure>>,
-    no: Option<Box<No>>,
+    no: Option<No>,
     /// What was to be said before its client was told to come back with an answer.
     kept: Option<Box<Said>>,
     said: Option<Answer>,
@@ -450,7 +450,7 @@ impl Running {
             Ok(execution) => Input::Turn { execution },
             Err(no) => {
                 let refusal = no.refusal.clone();
-                self.no = Some(Box::new(no));
+                self.no = Some(no);
                 Input::Refused(refusal)
             }
         }
@@ -494,10 +494,7 @@ impl Running {
             Effect::Ask => self.respond_with_questions(),
             Effect::Refuse(refusal) => {
                 let gate = self.no.take().and_then(|no| no.gate);
-                self.refuse(No {
-                    refusal: *refusal,
-                    gate,
-                });
+                self.refuse(No { refusal, gate });
             }
             Effect::Forward => self.forward(),
             Effect::Suppress => {}
@@ -544,7 +541,7 @@ impl Running {
             },
             // The step could not be saved, so what the handler said does not hold.
             None => {
-                let no = self.no.take().map(|no| *no);
+                let no = self.no.take();
                 let no = no.unwrap_or_else(|| Refusal::new(Code::InternalError).into());
                 return self.refuse(no);
             }

@@ -104,7 +104,10 @@ fn lost(error: &io::Error, outlet: &Outlet, out: &mut Outbox, peer: &Arc<Peer>) 
 fn take(inner: &Inner, peer: &Arc<Peer>, line: &Line<'_>, route: &Route) {
     match line {
         Line::Whole(bytes) => peer.on_message(bytes, route),
-        Line::TooLong => peer.on_malformed(Malformed::too_large(&inner.limits), route),
+        Line::TooLong => {
+            let malformed = Malformed::too_large(&inner.limits);
+            peer.on_malformed(malformed, route, inner.clock.now());
+        }
         Line::End => peer.drain(),
     }
 }

@@ -80,6 +80,8 @@ type OnWrite = Box<dyn Fn() -> BoxFuture<'static, Result<(), Failure>> + Send + 
 enum Carried<'a> {
     Nothing,
     Request(Arrived<'a>),
+    /// What could not be read, as an error calls it.
+    Malformed(ErrorId),
     Response(Result<&'a RawValue, &'a RawValue>),
 }
 
@@ -89,7 +91,7 @@ struct Arrived<'a> {
     method: Option<Method>,
     modern: Option<Modern<'a>>,
     /// In which version the connection lets it call its method, if that has been asked.
-    allowed: Option<Result<Version, Box<Refusal>>>,
+    allowed: Option<Result<Version, Refusal>>,
     offer: Option<Offer>,
     /// When it came.
     at: Time,
@@ -227,31 +229,34 @@ impl Peer {
     pub(crate) fn on_message(self: &Arc<Self>, bytes: &[u8], route: &Route) {
         // Only for a batch does it matter what was agreed on.
         let spoken = batch::is_likely(bytes).then(|| self.version()).flatten();
+        let at = self.inner.clock.now();
         match batch::parse(bytes, &self.inner.limits, spoken) {
-            Ok(Incoming::One(frame)) => self.on_frame(&frame, route),
-            Ok(Incoming::Batch(batch)) => self.on_batch(batch, route),
-            Err(malformed) => self.on_malformed(malformed, route),
+            Ok(incoming) => self.on_incoming(incoming, route, at),
+            Err(malformed) => self.on_malformed(malformed, route, at),
         }
     }
 
-    pub(crate) fn on_frame(self: &Arc<Self>, frame: &Frame<'_>, route: &Route) {
+    /// Takes what came at that time.
+    pub(crate) fn on_incoming(self: &Arc<Self>, incoming: Incoming<'_>, route: &Route, at: Time) {
+        match incoming {
+            Incoming::One(frame) => self.on_frame(&frame, route, at),
+            Incoming::Batch(batch) => self.on_batch(batch, route, at),
+        }
+    }
+
+    fn on_frame(self: &Arc<Self>, frame: &Frame<'_>, route: &Route, at: Time) {
         match frame {
-            Frame::Request(request) => self.on_request(request, route),
-            Frame::Notification(notification) => self.on_notification(notification, route),
+            Frame::Request(request) => self.on_request(request, route, at),
+            Frame::Notification(notification) => self.on_notification(notification, route, at),
             Frame::Response(response) => {
                 let input = Input::Response(asking::ask_id(response.id.as_ref()));
-                self.judge(
-                    input,
-                    Carried::Response(response.outcome),
-                    ErrorId::Absent,
-                    route,
-                );
+                self.judge(input, Carried::Response(response.outcome), route, at);
             }
         }
     }
 
     /// Takes a batch. What is said about its members is said together.
-    pub(crate) fn on_batch(self: &Arc<Self>, batch: Batch<'_>, route: &Route) {
+    fn on_batch(self: &Arc<Self>, batch: Batch<'_>, route: &Route, at: Time) {
         let gathering = Gathering::route(batch.answers(), route.clone());
         if gathering.is_none() {
             route.silent();
@@ -259,13 +264,13 @@ impl Peer {
         let route = gathering.as_ref().unwrap_or(route);
         for member in batch.members {
             match member {
-                Ok(frame) => self.on_frame(&frame, route),
-                Err(malformed) => self.on_malformed(malformed, route),
+                Ok(frame) => self.on_frame(&frame, route, at),
+                Err(malformed) => self.on_malformed(malformed, route, at),
             }
         }
     }
 
-    fn on_request(self: &Arc<Self>, request: &Request<'_>, route: &Route) {
+    fn on_request(self: &Arc<Self>, request: &Request<'_>, route: &Route, at: Time) {
         let modern = match era::modern(request.params.as_ref()) {
             Ok(modern) => modern,
             Err(refusal) => {
@@ -274,7 +279,7 @@ impl Peer {
                     refusal: refusal.supporting(Version::NEWEST_FIRST),
                     reply: Reply::Error,
                 };
-                return self.on_malformed(malformed, route);
+                return self.on_malformed(malformed, route, at);
             }
         };
         let id = request.id.clone();
@@ -284,7 +289,7 @@ impl Peer {
             modern,
             allowed: None,
             offer: None,
-            at: self.inner.clock.now(),
+            at,
         };
         let input = match arrived.method {
             Some(Method::Initialize) if arrived.modern.is_none() => {
@@ -303,8 +308,7 @@ impl Peer {
                 Input::Request(Key { id, lane })
             }
         };
-        let id = ErrorId::Known(request.id.clone());
-        self.judge(input, Carried::Request(arrived), id, route);
+        self.judge(input, Carried::Request(arrived), route, at);
     }
 
     fn next_call(&self) -> CallId {
@@ -313,7 +317,7 @@ impl Peer {
         CallId(book.next_call)
     }
 
-    fn on_notification(self: &Arc<Self>, notification: &Notification<'_>, route: &Route) {
+    fn on_notification(self: &Arc<Self>, notification: &Notification<'_>, route: &Route, at: Time) {
         let input = match &*notification.method {
             "notifications/initialized" => Input::Ready,
             "notifications/cancelled" => {
@@ -326,10 +330,10 @@ impl Peer {
             }
             _ => Input::Notification,
         };
-        self.judge(input, Carried::Nothing, ErrorId::Absent, route);
+        self.judge(input, Carried::Nothing, route, at);
     }
 
-    pub(crate) fn on_malformed(self: &Arc<Self>, malformed: Malformed, route: &Route) {
+    pub(crate) fn on_malformed(self: &Arc<Self>, malformed: Malformed, route: &Route, at: Time) {
         tracing::debug!(refusal = %malformed.refusal, "malformed message");
         let Malformed { id, refusal, reply } = malformed;
         if reply == Reply::None {
@@ -337,12 +341,8 @@ impl Peer {
         }
         let unread = ErrorId::unread(self.version());
         let error_id = id.clone().map_or(unread, ErrorId::Known);
-        self.judge(
-            Input::Malformed { id, refusal },
-            Carried::Nothing,
-            error_id,
-            route,
-        );
+        let input = Input::Malformed { id, refusal };
+        self.judge(input, Carried::Malformed(error_id), route, at);
     }
 
     /// No new work is taken; what is in flight may end.
@@ -397,15 +397,12 @@ impl Peer {
     }
 
     fn tell(self: &Arc<Self>, input: Input) {
-        self.judge(input, Carried::Nothing, ErrorId::Absent, &self.route);
+        let now = self.inner.clock.now();
+        self.judge(input, Carried::Nothing, &self.route, now);
     }
 
     /// Lets the machine decide, and does what it orders.
-    fn judge(self: &Arc<Self>, input: Input, mut carried: Carried<'_>, id: ErrorId, route: &Route) {
-        let now = match &carried {
-            Carried::Request(arrived) => arrived.at,
-            Carried::Nothing | Carried::Response(_) => self.inner.clock.now(),
-        };
+    fn judge(self: &Arc<Self>, input: Input, mut carried: Carried<'_>, route: &Route, now: Time) {
         let stepped = {
             let mut book = lock(&self.book);
             let stepped = book.step(&self.rules, input, now);
@@ -421,12 +418,14 @@ impl Peer {
             }
             Err((refusal, spoken)) => {
                 let spoken = spoken.unwrap_or(Version::COUNTER_OFFER);
-                let (method, version) = match carried {
+                let (id, method, version) = match carried {
                     Carried::Request(arrived) => (
+                        ErrorId::Known(arrived.request.id.clone()),
                         arrived.method,
                         arrived.modern.map_or(spoken, |modern| modern.version),
                     ),
-                    Carried::Nothing | Carried::Response(_) => (None, spoken),
+                    Carried::Malformed(id) => (id, None, spoken),
+                    Carried::Nothing | Carried::Response(_) => (ErrorId::Absent, None, spoken),
                 };
                 match id {
                     // What is our fault rather than the client's, a model reads as a result.

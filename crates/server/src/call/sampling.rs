@@ -115,7 +115,7 @@ impl Running {
         };
         self.kept = None;
         self.reply = None;
-        self.no = Some(Box::new(no));
+        self.no = Some(no);
     }
 
     /// Asks what the state asks that the last step has led to, and goes on until nothing is asked.

@@ -291,7 +291,7 @@ impl Running {
         let refusal = self.unsaved(error).refusal;
         let refusal = refusal
             .because("the step could not be saved, and what was called may have taken effect");
-        self.no = Some(Box::new(refusal.into()));
+        self.no = Some(refusal.into());
     }
 
     /// The instance has moved: what that means to the caller, and what everybody hears of it.

@@ -36,15 +36,14 @@ pub(crate) struct Text {
 
 impl Text {
     /// Appends it as JSON.
-    fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
+    fn write(&self, out: &mut Vec<u8>) {
         out.push(b'{');
         if self.says_complete {
             out.extend_from_slice(br#""resultType":"complete","#);
         }
         out.extend_from_slice(br#""content":[{"type":"text","text":"#);
-        serde_json::to_writer(&mut *out, &self.text)?;
+        interlock_workflow::json::text(out, &self.text);
         out.extend_from_slice(br#"}],"isError":false}"#);
-        Ok(())
     }
 
     /// The same by its type, to which something can be added.
@@ -105,7 +104,10 @@ impl Reply {
     /// Appends it as JSON.
     pub(crate) fn write(&self, out: &mut Vec<u8>) -> serde_json::Result<()> {
         match self {
-            Self::Text(text) => text.write(out),
+            Self::Text(text) => {
+                text.write(out);
+                Ok(())
+            }
             Self::Tool(_)
             | Self::Raw(_)
             | Self::Resource(_)

@@ -14,7 +14,7 @@ use super::{
     options::HttpOptions,
     origin::Doors,
     reply::{self, Refused, Response},
-    sessions::{Client, Sessions, Visit},
+    sessions::{Sessions, Visit},
     stream::BodyOptions,
 };
 use crate::{
@@ -284,7 +284,7 @@ where
                 return Ok(converse(web, visit, in_flight, false, message).await);
             }
             let route = Route::Feed(Arc::clone(&visit.client.feed));
-            hand_on(&visit.client, message, &route);
+            visit.client.peer.on_incoming(message, &route, visit.at);
             Ok(reply::accepted())
         }
         (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
@@ -304,13 +304,6 @@ fn is_answered(message: &Incoming<'_>) -> bool {
     match message {
         Incoming::One(frame) => matches!(frame, Frame::Request(_)),
         Incoming::Batch(batch) => !batch.answers().is_complete(),
-    }
-}
-
-fn hand_on(client: &Client, message: Incoming<'_>, route: &Route) {
-    match message {
-        Incoming::One(frame) => client.peer.on_frame(&frame, route),
-        Incoming::Batch(batch) => client.peer.on_batch(batch, route),
     }
 }
 
@@ -338,10 +331,11 @@ async fn converse(
     is_new: bool,
     message: Incoming<'_>,
 ) -> Response {
-    let client = Arc::clone(&visit.client);
+    let (client, at) = (Arc::clone(&visit.client), visit.at);
     let exchange = Exchange::new(Asked::InSession(visit), in_flight);
     let _expected = exchange.expected();
-    hand_on(&client, message, &Route::Own(Arc::clone(&exchange)));
+    let route = Route::Own(Arc::clone(&exchange));
+    client.peer.on_incoming(message, &route, at);
     let mut response = match first(web, &exchange).await {
         First::Answer(_, message) => reply::json(StatusCode::OK, message),
         // The client took the call back, so there is nothing to say.

@@ -82,7 +82,7 @@ struct Life {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// A request that has begun, and what its session orders.
-type Begun = (Arc<Client>, Effects<Effect>);
+type Begun = (Visit, Effects<Effect>);
 
 /// A request of a session: while it lasts, the session is in use.
 #[derive(Debug)]
@@ -91,6 +91,8 @@ pub(crate) struct Visit {
     rules: session::Rules,
     /// The request that makes a session does not use it yet.
     uses: bool,
+    /// When it began.
+    pub(crate) at: Time,
 }
 
 impl Drop for Visit {
@@ -158,12 +160,12 @@ impl Sessions {
         }
         let rules = self.connection(retention);
         let peer = Peer::new(&self.inner, principal.clone(), rules, route).map_err(failed)?;
-        let state = self.rules.first(self.inner.clock.now());
-        let client = Client::new(id, peer, feed, state, None);
+        let now = self.inner.clock.now();
+        let client = Client::new(id, peer, feed, self.rules.first(now), None);
         open.all += 1;
         *open.by_principal.entry(principal.clone()).or_default() += 1;
         self.take_in(&mut open, &client);
-        Ok(self.visit(client, false))
+        Ok(self.visit(client, false, now))
     }
 
     /// A session is in memory from now on, and somebody looks after its clocks.
@@ -239,8 +241,7 @@ impl Sessions {
                 self.begin(id, principal)?
             }
         };
-        let (client, effects) = begun.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
-        let visit = self.visit(client, true);
+        let (visit, effects) = begun.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
         self.perform(&visit.client, effects).await?;
         Ok(visit)
     }
@@ -259,14 +260,15 @@ impl Sessions {
         drop(open);
         let (effects, transition) = begun?;
         transition.trace();
-        Ok(Some((client, effects)))
+        Ok(Some((self.visit(client, true, now), effects)))
     }
 
-    const fn visit(&self, client: Arc<Client>, uses: bool) -> Visit {
+    const fn visit(&self, client: Arc<Client>, uses: bool, at: Time) -> Visit {
         Visit {
             client,
             rules: self.rules,
             uses,
+            at,
         }
     }
 

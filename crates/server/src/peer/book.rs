@@ -84,7 +84,7 @@ impl Book {
             return;
         };
         if arrived.modern.is_none() {
-            arrived.allowed = Some(self.negotiation.allows(method).map_err(Box::new));
+            arrived.allowed = Some(self.negotiation.allows(method));
         }
         if method.is_call() {
             self.beginning.push(Beginning {

@@ -126,7 +126,7 @@ impl Peer {
         }
         match &arrived.allowed {
             Some(Ok(version)) => Ok((method, *version)),
-            Some(Err(refusal)) => Err(Refusal::clone(refusal)),
+            Some(Err(refusal)) => Err(refusal.clone()),
             // Nothing was agreed on, so nothing is.
             None => Err(Refusal::new(Code::ServerUninitialized)),
         }
