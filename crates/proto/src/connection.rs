@@ -453,15 +453,13 @@ fn settled(here: &State, ledger: &Ledger, key: Key) -> Stepped {
 }
 
 fn cancelled(here: &State, ledger: &Ledger, id: &RequestId) -> Stepped {
-    let lanes = ledger.pending.with_id(id).iter();
-    let meant: Effects<_> = lanes
-        .map(|lane| {
-            Effect::Cancel(Key {
-                id: id.clone(),
-                lane: *lane,
-            })
-        })
-        .collect();
+    let mut lanes: Vec<_> = ledger.pending.with_id(id).collect();
+    lanes.sort_unstable();
+    let cancel = |lane| {
+        let id = id.clone();
+        Effect::Cancel(Key { id, lane })
+    };
+    let meant: Effects<_> = lanes.into_iter().map(cancel).collect();
     if meant.is_empty() {
         ignore(here, Noise::UnknownCancelled)
     } else {

@@ -185,23 +185,86 @@ impl<'a> Rest<'a> {
 
 /// How many bytes there are until one that ends a string, begins an escape or would have to be one.
 fn plain(text: &[u8]) -> usize {
-    const ONES: u64 = u64::from_ne_bytes([1; 8]);
-    const HIGHS: u64 = ONES << 7;
-    let (words, rest) = text.as_chunks::<8>();
+    let (words, rest) = text.as_chunks();
     for (number, word) in words.iter().enumerate() {
-        // Of eight bytes at once: what borrows can only be wrong after the first that is found.
-        let word = u64::from_le_bytes(*word);
-        let quote = word ^ (ONES * u64::from(b'"'));
-        let backslash = word ^ (ONES * u64::from(b'\\'));
-        let control = word.wrapping_sub(ONES * 0x20) & !word;
-        let quote = quote.wrapping_sub(ONES) & !quote;
-        let backslash = backslash.wrapping_sub(ONES) & !backslash;
-        let found = (control | quote | backslash) & HIGHS;
-        if found != 0 {
-            return number * 8 + (found.trailing_zeros() / 8) as usize;
+        if let Some(at) = odd(*word) {
+            return number * 8 + at;
         }
     }
-    let is_plain = |byte: &u8| *byte >= b' ' && *byte != b'\\' && *byte != b'"';
-    let rest = rest.iter().take_while(|byte| is_plain(byte)).count();
-    words.len() * 8 + rest
+    // What is left is looked at with some of what came before, which was not odd.
+    if let Some(last) = text.last_chunk() {
+        return text.len() - 8 + odd(*last).unwrap_or(8);
+    }
+    let mut last = [b'"'; 8];
+    for (place, byte) in last.iter_mut().zip(rest) {
+        *place = *byte;
+    }
+    odd(last).unwrap_or(rest.len())
+}
+
+/// Which of eight bytes is the first that is a quote, a backslash or a control character.
+const fn odd(bytes: [u8; 8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGHS: u64 = ONES << 7;
+    let word = u64::from_le_bytes(bytes);
+    let (quote, backslash) = (word ^ (ONES * b'"' as u64), word ^ (ONES * b'\\' as u64));
+    // What is borrowed makes a byte look odd only after one that is.
+    let control = word.wrapping_sub(ONES * 0x20) & !word;
+    let quote = quote.wrapping_sub(ONES) & !quote;
+    let backslash = backslash.wrapping_sub(ONES) & !backslash;
+    match (control | quote | backslash) & HIGHS {
+        0 => None,
+        found => Some((found.trailing_zeros() / 8) as usize),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every byte in every place of texts that are shorter and longer than what is looked at in one
+    /// go, among bytes that are next to the odd ones.
+    #[test]
+    fn a_string_ends_where_it_ends() {
+        let is_odd = |byte: u8| byte < b' ' || byte == b'"' || byte == b'\\';
+        for filling in [b' ', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xff] {
+            for length in 0..20 {
+                assert_eq!(plain(&vec![filling; length]), length);
+                for at in 0..length {
+                    for byte in 0..=u8::MAX {
+                        let mut text = vec![filling; length];
+                        text[at] = byte;
+                        let end = if is_odd(byte) { at } else { length };
+                        assert_eq!(plain(&text), end, "{text:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn numbers_are_read_as_json_has_them() {
+        for (text, number) in [
+            ("0", Some(Scalar::Integer { is_negative: false })),
+            ("-12", Some(Scalar::Integer { is_negative: true })),
+            (
+                "123456789012345",
+                Some(Scalar::Integer { is_negative: false }),
+            ),
+            ("1234567890123456", None),
+            ("0.50", Some(Scalar::Fraction { is_negative: false })),
+            ("-1.25", Some(Scalar::Fraction { is_negative: true })),
+            ("1.123456789012345", None),
+            ("01", None),
+            ("1.", None),
+            (".5", None),
+            ("-", None),
+            ("+1", None),
+        ] {
+            let read = Rest::of(text).scalar();
+            assert_eq!(read, number, "{text}");
+            let is_json = serde_json::from_str::<serde_json::Number>(text).is_ok();
+            assert!(is_json || read.is_none(), "{text}");
+        }
+    }
 }

@@ -37,7 +37,7 @@ use dialogue::Dialogue;
 use interlock_proto::{
     Code, Refusal, Time,
     invocation::{self, Effect, Finish, Input, Invocation, State},
-    machine::{Machine, Orders},
+    machine::Orders,
 };
 use interlock_workflow::{BindingId, Kind, Position};
 use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc, time::Duration};
@@ -196,7 +196,7 @@ impl Running {
     }
 
     /// What is said in the end. Nothing is said if the client took the call back.
-    pub(crate) fn said(mut self) -> Option<Answer> {
+    pub(crate) fn said(&mut self) -> Option<Answer> {
         let is_wanted = !self.signals.has_heard_cancel();
         self.said.take().filter(|_| is_wanted)
     }
@@ -247,9 +247,9 @@ impl Running {
     }
 
     fn step(&mut self, input: Input, now: Time) {
-        let event = Invocation::input_name(&input);
+        let transition = Transition::by::<Invocation>(&self.state, &input);
         let step = invocation::step(&self.state, input, now);
-        Transition::new::<Invocation>(&self.state, event, &step.state).trace();
+        transition.to::<Invocation>(&step.state).trace();
         self.state = step.state;
         self.orders = step.effects.into_iter();
     }

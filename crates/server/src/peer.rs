@@ -231,15 +231,15 @@ impl Peer {
         let spoken = batch::is_likely(bytes).then(|| self.version()).flatten();
         let at = self.inner.clock.now();
         match batch::parse(bytes, &self.inner.limits, spoken) {
-            Ok(incoming) => self.on_incoming(incoming, route, at),
+            Ok(incoming) => self.on_incoming(&incoming, route, at),
             Err(malformed) => self.on_malformed(malformed, route, at),
         }
     }
 
     /// Takes what came at that time.
-    pub(crate) fn on_incoming(self: &Arc<Self>, incoming: Incoming<'_>, route: &Route, at: Time) {
+    pub(crate) fn on_incoming(self: &Arc<Self>, incoming: &Incoming<'_>, route: &Route, at: Time) {
         match incoming {
-            Incoming::One(frame) => self.on_frame(&frame, route, at),
+            Incoming::One(frame) => self.on_frame(frame, route, at),
             Incoming::Batch(batch) => self.on_batch(batch, route, at),
         }
     }
@@ -256,16 +256,16 @@ impl Peer {
     }
 
     /// Takes a batch. What is said about its members is said together.
-    fn on_batch(self: &Arc<Self>, batch: Batch<'_>, route: &Route, at: Time) {
+    fn on_batch(self: &Arc<Self>, batch: &Batch<'_>, route: &Route, at: Time) {
         let gathering = Gathering::route(batch.answers(), route.clone());
         if gathering.is_none() {
             route.silent();
         }
         let route = gathering.as_ref().unwrap_or(route);
-        for member in batch.members {
+        for member in &batch.members {
             match member {
-                Ok(frame) => self.on_frame(&frame, route, at),
-                Err(malformed) => self.on_malformed(malformed, route, at),
+                Ok(frame) => self.on_frame(frame, route, at),
+                Err(malformed) => self.on_malformed(malformed.clone(), route, at),
             }
         }
     }

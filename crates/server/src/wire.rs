@@ -15,6 +15,7 @@ use interlock_proto::{
 };
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
+use tracing::level_filters::LevelFilter;
 
 /// Appends a result of our own making.
 pub(crate) fn result(out: &mut Vec<u8>, id: &RequestId, result: &(impl Serialize + ?Sized)) {
@@ -191,11 +192,14 @@ fn notification(out: &mut Vec<u8>, method: &str, params: &impl Serialize) {
     out.push(b'\n');
 }
 
-/// A transition that was made. Every one is traced, once no lock is held: whoever listens to
-/// traces may use the server.
+/// A transition that is made, if anybody wants to know. Every one is traced, once no lock is held:
+/// whoever listens to traces may use the server.
 #[derive(Clone, Copy, Debug)]
 #[must_use = "every transition is traced"]
-pub(crate) struct Transition {
+pub(crate) struct Transition(Option<Change>);
+
+#[derive(Clone, Copy, Debug)]
+struct Change {
     machine: &'static str,
     from: &'static str,
     event: &'static str,
@@ -203,16 +207,35 @@ pub(crate) struct Transition {
 }
 
 impl Transition {
-    pub(crate) fn new<M: Machine>(from: &M::State, event: &'static str, to: &M::State) -> Self {
-        Self {
+    /// Something comes to a machine.
+    pub(crate) fn by<M: Machine>(from: &M::State, input: &M::Input) -> Self {
+        let is_wanted = LevelFilter::current() >= LevelFilter::DEBUG;
+        Self(is_wanted.then(|| Change {
             machine: M::NAME,
             from: M::state_name(from),
-            event,
-            to: M::state_name(to),
+            event: M::input_name(input),
+            to: "",
+        }))
+    }
+
+    /// Where that has led.
+    pub(crate) fn to<M: Machine>(mut self, to: &M::State) -> Self {
+        if let Some(change) = &mut self.0 {
+            change.to = M::state_name(to);
         }
+        self
     }
 
     pub(crate) fn trace(self) {
+        if let Some(change) = self.0 {
+            change.trace();
+        }
+    }
+}
+
+impl Change {
+    #[cold]
+    fn trace(self) {
         let Self {
             machine,
             from,

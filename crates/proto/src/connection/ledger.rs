@@ -108,10 +108,10 @@ impl Ledger {
             | Input::Gone
             | Input::Tick => return false,
         };
-        let taken = self.pending.with_id(id);
+        let mut taken = self.pending.with_id(id);
         match lane {
-            Lane::Handshake => !taken.is_empty(),
-            Lane::Stateless(_) => taken.contains(&Lane::Handshake) || taken.contains(&lane),
+            Lane::Handshake => taken.next().is_some(),
+            Lane::Stateless(_) => taken.any(|other| other == Lane::Handshake || other == lane),
         }
     }
 }

@@ -4,42 +4,32 @@ use super::{Key, Lane};
 use crate::RequestId;
 use foldhash::fast::RandomState;
 use std::{
-    collections::{HashMap, hash_map::Entry},
+    collections::HashMap,
     hash::{Hash, Hasher},
 };
 
-/// The client's requests in flight.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A set of keys. Most clients have few requests in flight, and those are compared one by one;
+/// beyond them, ids are looked up.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pending {
-    /// There are never so many that ids made to collide would cost anybody much.
-    by_id: HashMap<RequestId, Lanes, RandomState>,
+    few: Vec<Key>,
+    /// Empty, unless there were once more than a few.
+    many: HashMap<RequestId, Vec<Lane>, RandomState>,
     len: usize,
 }
 
-/// Which ways the requests with one id take: nearly always it is one request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Lanes {
-    One(Lane),
-    /// At least two, in order.
-    Many(Vec<Lane>),
-}
-
-impl Lanes {
-    fn as_slice(&self) -> &[Lane] {
-        match self {
-            Self::One(lane) => std::slice::from_ref(lane),
-            Self::Many(lanes) => lanes,
-        }
-    }
-}
+/// So many are compared faster than one is looked up.
+const FEW: usize = 8;
 
 impl Pending {
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
+    /// Gives back the room that nobody needs now.
     pub(super) fn shrink(&mut self) {
-        self.by_id.shrink_to_fit();
+        self.few.shrink_to_fit();
+        self.many.shrink_to_fit();
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -47,74 +37,80 @@ impl Pending {
     }
 
     pub(super) fn contains(&self, key: &Key) -> bool {
-        self.with_id(&key.id).contains(&key.lane)
+        self.few.contains(key) || self.looked_up(&key.id).contains(&key.lane)
     }
 
-    /// Whether nothing else is in flight.
+    /// Whether nothing but this is in it.
     pub(super) fn is_at_most(&self, key: &Key) -> bool {
         self.is_empty() || (self.len == 1 && self.contains(key))
     }
 
-    /// Which ways the requests with this id take, in order.
-    pub(super) fn with_id(&self, id: &RequestId) -> &[Lane] {
-        self.by_id.get(id).map_or(&[], Lanes::as_slice)
+    /// The lanes in which this id is used, in no order.
+    pub(super) fn with_id(&self, id: &RequestId) -> impl Iterator<Item = Lane> {
+        let few = self.few.iter().filter(move |key| key.id == *id);
+        few.map(|key| key.lane)
+            .chain(self.looked_up(id).iter().copied())
     }
 
-    /// All of them, in order.
+    fn looked_up(&self, id: &RequestId) -> &[Lane] {
+        if self.many.is_empty() {
+            return &[];
+        }
+        self.many.get(id).map_or(&[], Vec::as_slice)
+    }
+
+    /// In the order of their ids.
     pub(super) fn sorted(&self) -> Vec<Key> {
-        let keys = self.by_id.iter().flat_map(|(id, lanes)| {
-            lanes.as_slice().iter().map(|lane| Key {
+        let many = self.many.iter().flat_map(|(id, lanes)| {
+            lanes.iter().map(|lane| Key {
                 id: id.clone(),
                 lane: *lane,
             })
         });
-        let mut keys: Vec<_> = keys.collect();
+        let mut keys: Vec<_> = self.few.iter().cloned().chain(many).collect();
         keys.sort_unstable();
         keys
     }
 
     pub(super) fn insert(&mut self, key: Key) {
-        match self.by_id.entry(key.id) {
-            Entry::Vacant(place) => {
-                place.insert(Lanes::One(key.lane));
-            }
-            Entry::Occupied(place) if place.get().as_slice().contains(&key.lane) => return,
-            Entry::Occupied(mut place) => {
-                let mut all = place.get().as_slice().to_vec();
-                all.push(key.lane);
-                all.sort_unstable();
-                place.insert(Lanes::Many(all));
-            }
+        if self.contains(&key) {
+            return;
         }
         self.len += 1;
+        if self.few.len() < FEW {
+            self.few.push(key);
+        } else {
+            self.many.entry(key.id).or_default().push(key.lane);
+        }
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
-        // A clone of the id costs less than to look it up twice.
-        let Entry::Occupied(mut place) = self.by_id.entry(key.id.clone()) else {
+        if let Some(at) = self.few.iter().position(|one| one == key) {
+            self.few.swap_remove(at);
+            self.len -= 1;
+            return;
+        }
+        let Some(lanes) = self.many.get_mut(&key.id) else {
             return;
         };
-        match place.get_mut() {
-            Lanes::One(lane) if *lane != key.lane => return,
-            Lanes::One(_) => {
-                place.remove();
-            }
-            Lanes::Many(all) => {
-                let before = all.len();
-                all.retain(|lane| *lane != key.lane);
-                if all.len() == before {
-                    return;
-                }
-                if let [lane] = all[..] {
-                    place.insert(Lanes::One(lane));
-                }
+        if let Some(at) = lanes.iter().position(|lane| *lane == key.lane) {
+            lanes.swap_remove(at);
+            self.len -= 1;
+            if lanes.is_empty() {
+                self.many.remove(&key.id);
             }
         }
-        self.len -= 1;
     }
 }
 
-/// Equal ones hash alike, whatever order the map has them in.
+impl PartialEq for Pending {
+    fn eq(&self, other: &Self) -> bool {
+        self.len == other.len && self.sorted() == other.sorted()
+    }
+}
+
+impl Eq for Pending {}
+
 impl Hash for Pending {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.sorted().hash(state);
@@ -137,26 +133,50 @@ mod tests {
         Lane::Stateless(CallId(call))
     }
 
+    fn lanes(pending: &Pending, id: i64) -> Vec<Lane> {
+        let mut lanes: Vec<_> = pending.with_id(&id.into()).collect();
+        lanes.sort_unstable();
+        lanes
+    }
+
+    /// Among few and among many.
     #[test]
     fn it_is_a_set_that_knows_its_ids() {
+        it_is_a_set_among(0);
+        it_is_a_set_among(FEW - 2);
+        it_is_a_set_among(3 * FEW);
+    }
+
+    fn it_is_a_set_among(others: usize) {
         let mut pending = Pending::default();
+        let others: Vec<_> = (0..others as i64)
+            .map(|id| key(100 + id, Lane::Handshake))
+            .collect();
+        others
+            .iter()
+            .for_each(|other| pending.insert(other.clone()));
         for lane in [numbered(2), Lane::Handshake, numbered(1), numbered(1)] {
             pending.insert(key(7, lane));
         }
         pending.insert(key(8, numbered(3)));
-        assert_eq!(pending.len(), 4);
+        assert_eq!(pending.len(), others.len() + 4);
         let seven = [Lane::Handshake, numbered(1), numbered(2)];
-        assert_eq!(pending.with_id(&7.into()), seven);
-        assert_eq!(pending.with_id(&9.into()), []);
-        assert_eq!(pending.sorted().len(), 4);
+        assert_eq!(lanes(&pending, 7), seven);
+        assert_eq!(lanes(&pending, 9), []);
+        assert_eq!(pending.sorted().len(), others.len() + 4);
+        others
+            .iter()
+            .for_each(|other| assert!(pending.contains(other)));
         assert!(pending.sorted().is_sorted());
 
         pending.remove(&key(7, numbered(1)));
         pending.remove(&key(7, numbered(1)));
-        assert_eq!(pending.with_id(&7.into()), [Lane::Handshake, numbered(2)]);
+        assert_eq!(lanes(&pending, 7), [Lane::Handshake, numbered(2)]);
         pending.remove(&key(7, Lane::Handshake));
-        assert_eq!(pending.with_id(&7.into()), [numbered(2)]);
+        assert_eq!(lanes(&pending, 7), [numbered(2)]);
         pending.remove(&key(7, numbered(2)));
+        assert_eq!(lanes(&pending, 7), []);
+        others.iter().for_each(|other| pending.remove(other));
         assert!(pending.is_at_most(&key(8, numbered(3))));
         assert!(!pending.is_at_most(&key(8, numbered(2))));
         pending.remove(&key(8, numbered(3)));

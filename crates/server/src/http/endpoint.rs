@@ -284,7 +284,7 @@ where
                 return Ok(converse(web, visit, in_flight, false, message).await);
             }
             let route = Route::Feed(Arc::clone(&visit.client.feed));
-            visit.client.peer.on_incoming(message, &route, visit.at);
+            visit.client.peer.on_incoming(&message, &route, visit.at);
             Ok(reply::accepted())
         }
         (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
@@ -335,7 +335,7 @@ async fn converse(
     let exchange = Exchange::new(Asked::InSession(visit), in_flight);
     let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
-    client.peer.on_incoming(message, &route, at);
+    client.peer.on_incoming(&message, &route, at);
     let mut response = match first(web, &exchange).await {
         First::Answer(_, message) => reply::json(StatusCode::OK, message),
         // The client took the call back, so there is nothing to say.

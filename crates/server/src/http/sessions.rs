@@ -20,7 +20,7 @@ use foldhash::fast::RandomState;
 use interlock_proto::{
     Code, Refusal, Time,
     connection::{Duplicates, Rules},
-    machine::{Effects, Machine},
+    machine::Effects,
     session::{self, Effect, Input, Ledger, Session, State, Who},
 };
 use interlock_store::{StoreError, Version};
@@ -531,10 +531,10 @@ impl Client {
         input: Input,
         now: Time,
     ) -> Result<(Effects<Effect>, Transition), Refusal> {
-        let event = Session::input_name(&input);
         let mut life = lock(&self.life);
+        let transition = Transition::by::<Session>(&life.state, &input);
         let step = session::step(rules, &life.state, &life.ledger, input, now)?;
-        let transition = Transition::new::<Session>(&life.state, event, &step.state);
+        let transition = transition.to::<Session>(&step.state);
         life.ledger.apply(&step.effects);
         life.state = step.state;
         Ok((step.effects, transition))

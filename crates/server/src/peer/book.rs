@@ -14,7 +14,7 @@ use foldhash::fast::RandomState;
 use interlock_proto::{
     AskId, Refusal, Time, Version,
     connection::{self, Connection, Effect, Input, Key, Ledger, State},
-    machine::{Effects, Machine},
+    machine::Effects,
     negotiation, subscription,
 };
 use serde_json::Value;
@@ -115,10 +115,10 @@ impl Book {
         input: Input,
         now: Time,
     ) -> Result<(Effects<Effect>, Transition), (Refusal, Option<Version>)> {
-        let event = Connection::input_name(&input);
+        let transition = Transition::by::<Connection>(&self.state, &input);
         match connection::step(rules, &self.state, &self.ledger, input, now) {
             Ok(step) => {
-                let transition = Transition::new::<Connection>(&self.state, event, &step.state);
+                let transition = transition.to::<Connection>(&step.state);
                 self.ledger.apply(&step.effects, now);
                 if step.state == State::Closed && self.state != State::Closed {
                     self.close_by = now + rules.drain;

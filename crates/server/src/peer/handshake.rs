@@ -9,7 +9,6 @@ use crate::{
 use interlock_proto::{
     connection::Key,
     frame::Request,
-    machine::Machine,
     negotiation::{self, Negotiation, Offer},
 };
 use std::sync::Arc;
@@ -44,15 +43,14 @@ impl Peer {
 
     pub(super) fn negotiate(self: &Arc<Self>, input: negotiation::Input) {
         let now = self.inner.clock.now();
-        let event = Negotiation::input_name(&input);
         let (effects, transition) = {
             let mut book = lock(&self.book);
             let rules = &self.inner.negotiation;
+            let transition = Transition::by::<Negotiation>(&book.negotiation, &input);
             let Ok(step) = negotiation::step(rules, &book.negotiation, input, now) else {
                 return;
             };
-            let before = &book.negotiation;
-            let transition = Transition::new::<Negotiation>(before, event, &step.state);
+            let transition = transition.to::<Negotiation>(&step.state);
             book.negotiation = step.state;
             (step.effects, transition)
         };
