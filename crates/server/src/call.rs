@@ -201,6 +201,14 @@ impl Running {
         self.said.take().filter(|_| is_wanted)
     }
 
+    /// Lets go of whatever is its handler's.
+    pub(crate) fn let_go(&mut self) {
+        self.waiting = Waiting::Nothing;
+        self.handler = None;
+        self.came = None;
+        self.reply = None;
+    }
+
     /// Whether the call waits for others, so that it matters when it gets in line, or has what they
     /// wait for and something to do at once.
     pub(crate) fn stands_in_line(&self) -> bool {

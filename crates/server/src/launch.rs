@@ -37,21 +37,14 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
     line: Line,
     waits: impl FnOnce() -> Option<(Signals, Done)>,
 ) -> Launched<'_> {
+    let mut call = Running::new(inner, start, line);
     let counted = inner.calls.begin();
-    // It is large, so that one that ends at once is left where it is.
-    let mut place = Some(Running::new(inner, start, line));
-    let begun = catch_unwind(AssertUnwindSafe(|| {
-        place.as_mut().is_some_and(Running::begin)
-    }));
-    let waiting = match begun {
-        Ok(false) => place.take(),
-        Ok(true) | Err(_) => None,
-    };
-    let Some(mut call) = waiting else {
+    let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
+    if !matches!(begun, Ok(false)) {
         // What a handler leaves behind may panic when it is cleaned up.
         let ended = catch_unwind(AssertUnwindSafe(|| {
-            let said = place.as_mut().and_then(Running::said);
-            place = None;
+            let said = call.said();
+            call.let_go();
             begun.map(|_| said)
         }));
         let said = ended.and_then(|said| said).unwrap_or_else(|payload| {
@@ -59,7 +52,7 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
             Some(broken())
         });
         return Launched::Ended(said, counted);
-    };
+    }
     let long = inner.calls.begin_long();
     drop(counted);
     let Some((signals, done)) = waits() else {

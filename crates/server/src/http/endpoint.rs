@@ -263,13 +263,13 @@ where
         let refusal = refusal.supporting(Version::NEWEST_FIRST);
         reply::with_status(StatusCode::BAD_REQUEST, &error_id(&message), &refusal)
     })?;
-    match (way, message) {
+    match (way, &message) {
         (Way::Alone(modern), Incoming::One(Frame::Request(request))) => {
-            modern::serve(web, headers, principal, in_flight, &request, &modern).await
+            modern::serve(web, headers, principal, in_flight, request, &modern).await
         }
         (Way::NewSession, message) => {
             let made = web.sessions.create(&principal);
-            let visit = made.map_err(|refusal| no_session(&refusal, &error_id(&message)))?;
+            let visit = made.map_err(|refusal| no_session(&refusal, &error_id(message)))?;
             if web.inner.workflow.is_some() {
                 let found = driver::find_instance(&web.inner, &visit.client.peer, Is::New);
                 Box::pin(found).await;
@@ -279,12 +279,12 @@ where
         (Way::Session, message) => {
             let name = session.unwrap_or_default();
             let entered = web.sessions.enter(name, &principal).await;
-            let visit = entered.map_err(|refusal| no_session(&refusal, &error_id(&message)))?;
-            if is_answered(&message) {
+            let visit = entered.map_err(|refusal| no_session(&refusal, &error_id(message)))?;
+            if is_answered(message) {
                 return Ok(converse(web, visit, in_flight, false, message).await);
             }
             let route = Route::Feed(Arc::clone(&visit.client.feed));
-            visit.client.peer.on_incoming(&message, &route, visit.at);
+            visit.client.peer.on_incoming(message, &route, visit.at);
             Ok(reply::accepted())
         }
         (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
@@ -329,13 +329,13 @@ async fn converse(
     visit: Visit,
     in_flight: InFlight,
     is_new: bool,
-    message: Incoming<'_>,
+    message: &Incoming<'_>,
 ) -> Response {
     let (client, at) = (Arc::clone(&visit.client), visit.at);
     let exchange = Exchange::new(Asked::InSession(visit), in_flight);
     let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
-    client.peer.on_incoming(&message, &route, at);
+    client.peer.on_incoming(message, &route, at);
     let mut response = match first(web, &exchange).await {
         First::Answer(_, message) => reply::json(StatusCode::OK, message),
         // The client took the call back, so there is nothing to say.
