@@ -513,18 +513,14 @@ impl Running {
         let Some(handler) = self.handler.take() else {
             return Waiting::Nothing;
         };
-        if let Some((workflow, instance)) =
-            self.inner().workflow.as_ref().zip(self.instance.as_ref())
-        {
-            let run = instance.run();
-            let state = workflow.state(run.position().state).shared_name();
-            let instance = Arc::clone(instance.id());
+        if let Some(instance) = &self.instance {
             let place = Place {
-                instance,
-                state,
-                run,
+                instance: Arc::clone(instance.id()),
+                run: instance.run(),
             };
-            let _ = self.shared.place.set(place);
+            let shared = Arc::get_mut(&mut self.shared);
+            let shared = shared.expect("nobody else has it before its handler does");
+            shared.place = Some(place);
         }
         let context = Context::new(Arc::clone(&self.shared));
         Waiting::Handler(Handler::new(handler, context))
@@ -604,7 +600,7 @@ impl Running {
         }
         let at = self.after.unwrap_or_else(|| instance.position());
         Some(Standing {
-            instance: instance.id(),
+            instance: instance.named(),
             workflow,
             at,
             told: &self.told,

@@ -47,7 +47,7 @@ pub(crate) struct Shared {
     pub(crate) caller: Caller,
     pub(crate) voice: Voice,
     /// Known from the handler's start on.
-    pub(crate) place: OnceLock<Place>,
+    pub(crate) place: Option<Place>,
     /// The instance that a tool of our own has found.
     pub(crate) found: OnceLock<Arc<Instance>>,
     app: Option<App>,
@@ -60,7 +60,7 @@ impl Shared {
             inner,
             caller,
             voice: Voice::default(),
-            place: OnceLock::new(),
+            place: None,
             found: OnceLock::new(),
         }
     }
@@ -70,7 +70,6 @@ impl Shared {
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) instance: Arc<str>,
-    pub(crate) state: Arc<str>,
     /// The instance as it was when the call began.
     pub(crate) run: Arc<Run>,
 }
@@ -96,13 +95,14 @@ impl Context {
     /// The workflow instance the call belongs to: the key for what a handler remembers.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
-        self.0.place.get().map(|place| &*place.instance)
+        self.0.place.as_ref().map(|place| &*place.instance)
     }
 
     /// The state in which the call was admitted.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        self.0.place.get().map(|place| &*place.state)
+        let (workflow, place) = (self.0.inner.workflow.as_ref()?, self.0.place.as_ref()?);
+        Some(workflow.state_name(place.run.position().state))
     }
 
     /// What the workflow instance remembered when the call began (`ctx` in guards, written by
@@ -138,7 +138,7 @@ impl Context {
     ///
     /// If it does not fit the type, or the call belongs to no instance.
     pub fn memory<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        match self.0.place.get() {
+        match &self.0.place {
             Some(place) => effect::fit(place.run.memory()),
             None => Err(Failure::new(
                 "there is nothing to remember: the call belongs to no workflow instance",
@@ -396,7 +396,7 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("principal", &self.0.caller.principal)
-            .field("place", &self.0.place.get())
+            .field("place", &self.0.place)
             .finish_non_exhaustive()
     }
 }

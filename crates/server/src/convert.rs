@@ -10,7 +10,7 @@ use crate::{
 use interlock_proto::{
     Code, Refusal, RpcCode, Version, era::Era, invocation, refusal::RefusalData,
 };
-use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow, json};
+use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
 use rmcp::model::ResultType;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -241,8 +241,8 @@ pub(crate) struct Stamp<'a> {
 pub(crate) enum Signature {
     /// The same in every result.
     Usual(Arc<str>),
-    /// Of this result alone.
-    Own(Vec<u8>),
+    /// It says where an instance stands, and nothing else: how that begins, and what its state says.
+    Standing { instance: Arc<str>, state: Arc<str> },
 }
 
 impl Signature {
@@ -250,19 +250,8 @@ impl Signature {
         Self::written(&json!({ SERVER_INFO: server }))
     }
 
-    fn written(meta: &Value) -> Self {
+    pub(crate) fn written(meta: &Value) -> Self {
         Self::Usual(format!("\"_meta\":{meta}").into())
-    }
-
-    /// It says where an instance stands, and nothing else.
-    fn standing(standing: &Standing<'_>) -> Self {
-        let mut out = Vec::with_capacity(256);
-        out.extend_from_slice(b"\"_meta\":{");
-        json::word(&mut out, WORKFLOW);
-        out.push(b':');
-        standing.write(&mut out);
-        out.push(b'}');
-        Self::Own(out)
     }
 
     /// Adds it to the object that has just been written.
@@ -273,10 +262,14 @@ impl Signature {
         if out.last() != Some(&b'{') {
             out.push(b',');
         }
-        out.extend_from_slice(match self {
-            Self::Usual(text) => text.as_bytes(),
-            Self::Own(text) => text,
-        });
+        match self {
+            Self::Usual(text) => out.extend_from_slice(text.as_bytes()),
+            Self::Standing { instance, state } => {
+                out.extend_from_slice(instance.as_bytes());
+                out.extend_from_slice(state.as_bytes());
+                out.extend_from_slice(b"}}");
+            }
+        }
         out.push(b'}');
     }
 }
@@ -294,7 +287,7 @@ impl Stamp<'_> {
         match (self.version.era(), &self.place) {
             (Era::Handshake, None) => None,
             (Era::Stateless, None) => Some(self.signature.clone()),
-            (Era::Handshake, Some(place)) => Some(Signature::standing(place)),
+            (Era::Handshake, Some(place)) => Some(place.signature()),
             (Era::Stateless, Some(_)) => Some(Signature::written(&self.meta().into())),
         }
     }

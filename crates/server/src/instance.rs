@@ -44,10 +44,12 @@ pub(crate) use turn::{Held, Marked, Moved, Turn};
 
 use crate::{
     approval::ApprovalRequest,
+    baton::Baton,
     journal::{Entry, What},
     note::News,
     peer::Peer,
     route::lock,
+    standing::Named,
 };
 use interlock_proto::{Time, refusal::shortened};
 use interlock_store::{self as store, Key, Version};
@@ -66,13 +68,13 @@ const MOST_REFUSALS: usize = 64;
 /// One run through a workflow.
 #[derive(Debug)]
 pub(crate) struct Instance {
-    id: Arc<str>,
+    named: Named,
     key: Key,
     /// Which one it is for those who look after what is due.
     number: u64,
-    turn: Arc<tokio::sync::Mutex<()>>,
+    turn: Arc<Baton>,
     /// Held while something is written, so that the journal is in order.
-    pen: tokio::sync::Mutex<()>,
+    pen: Arc<Baton>,
     seen: Mutex<Seen>,
     watchers: Mutex<Vec<Weak<Peer>>>,
     alarms: Arc<Alarms>,
@@ -84,6 +86,8 @@ pub(crate) struct Instance {
 #[derive(Debug)]
 struct Seen {
     run: Arc<Run>,
+    /// The run before, for the next one to be written over.
+    spare: Option<Arc<Run>>,
     /// The record that says so, as it was written here.
     text: Option<Text>,
     version: Option<Version>,
@@ -163,13 +167,14 @@ impl Instance {
     ) -> Arc<Self> {
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
         Arc::new(Self {
-            id,
+            named: Named::new(id),
             key,
             number: alarms.number(),
             turn: Arc::default(),
-            pen: tokio::sync::Mutex::default(),
+            pen: Arc::default(),
             seen: Mutex::new(Seen {
                 run: Arc::new(workflow.start(now.0)),
+                spare: None,
                 text: None,
                 version: None,
                 is_behind: false,
@@ -199,7 +204,11 @@ impl Instance {
     }
 
     pub(crate) const fn id(&self) -> &Arc<str> {
-        &self.id
+        &self.named.id
+    }
+
+    pub(crate) const fn named(&self) -> &Named {
+        &self.named
     }
 
     pub(crate) fn position(&self) -> Position {
@@ -238,35 +247,34 @@ impl Instance {
 
     /// Waits for its turn, or takes no for an answer. `None`: another call holds the instance.
     pub(crate) async fn turn(self: Arc<Self>, busy: Busy) -> Option<Held> {
-        let turn = Arc::clone(&self.turn);
-        let guard = match busy {
-            Busy::Wait => turn.lock_owned().await,
+        let grip = match busy {
+            Busy::Wait => self.turn.take().await,
             Busy::Refuse => {
-                let (guard, attended) = {
+                let (grip, attended) = {
                     let seen = lock(&self.seen);
-                    (Arc::clone(&turn).try_lock_owned(), seen.attended)
+                    (self.turn.try_take(), seen.attended)
                 };
-                match guard {
-                    Ok(guard) => guard,
+                match grip {
+                    Some(grip) => grip,
                     // No call holds it, and whoever does is done soon.
-                    Err(_) if attended => turn.lock_owned().await,
-                    Err(_) => return None,
+                    None if attended => self.turn.take().await,
+                    None => return None,
                 }
             }
         };
-        Some(Held::new(self, guard))
+        Some(Held::new(self, grip))
     }
 
     /// The turn for whoever looks after the instance, unless a call has it.
     fn turn_to_attend(self: &Arc<Self>) -> Option<Held> {
-        let guard = {
+        let grip = {
             // Whoever finds the turn taken finds out by whom at the same moment.
             let mut seen = lock(&self.seen);
-            let guard = Arc::clone(&self.turn).try_lock_owned().ok()?;
+            let grip = self.turn.try_take()?;
             seen.attended = true;
-            guard
+            grip
         };
-        Some(Held::new(Arc::clone(self), guard))
+        Some(Held::new(Arc::clone(self), grip))
     }
 
     /// Remembers that a call was refused, until somebody writes it down. Nobody waits for that.
@@ -330,6 +338,13 @@ impl Instance {
     }
 }
 
+impl Seen {
+    /// Which call the next one is.
+    const fn next_call(&self) -> u64 {
+        self.calls.saturating_add(1)
+    }
+}
+
 /// How many characters of a refusal the journal keeps.
 const MOST_WORDS: usize = 256;
 
@@ -338,6 +353,6 @@ impl Drop for Instance {
         if lock(&self.seen).armed.is_some() {
             self.alarms.clear(self.number);
         }
-        self.alarms.live.leave(&self.id);
+        self.alarms.live.leave(self.id());
     }
 }

@@ -5,6 +5,7 @@
 
 use interlock_workflow::{Instance, Kind, Outcome, Step, Trace, UnknownState, Workflow, json};
 use serde::{Deserialize, Serialize};
+use std::{cell::Cell, sync::Arc};
 
 /// The format in which entries are written now.
 pub const FORMAT: u32 = 2;
@@ -221,8 +222,8 @@ impl Entry {
 
 impl Entry {
     /// As it is stored.
-    pub(crate) fn written(&self) -> Vec<u8> {
-        serde_json::to_vec(self).expect("it holds only JSON")
+    pub(crate) fn written(&self) -> Arc<[u8]> {
+        serde_json::to_vec(self).expect("it holds only JSON").into()
     }
 }
 
@@ -237,30 +238,52 @@ pub(crate) struct Ended<'a> {
 
 impl Ended<'_> {
     /// The entry as it is stored, without making one first: most entries are of this kind.
-    pub(crate) fn written(&self, workflow: &Workflow, step: &Step<'_>) -> Vec<u8> {
-        let mut out = Vec::with_capacity(256);
-        out.extend_from_slice(b"{\"format\":");
-        json::number(&mut out, FORMAT.into());
-        out.extend_from_slice(b",\"at\":");
+    pub(crate) fn written(&self, workflow: &Workflow, step: &Step<'_>) -> Arc<[u8]> {
+        let mut out = SCRATCH.try_with(Cell::take).unwrap_or_default();
+        out.clear();
+        out.extend_from_slice(b"{\"format\":2,\"at\":");
         json::number(&mut out, self.at);
         out.extend_from_slice(b",\"call\":");
         json::number(&mut out, self.call);
+        match step.told(workflow, self.outcome) {
+            Some(told) => {
+                out.extend_from_slice(b",\"what\":\"step\",");
+                out.extend_from_slice(told);
+            }
+            None => self.write_rest(workflow, step, &mut out),
+        }
+        out.push(b'}');
+        let written = Arc::from(&*out);
+        if out.capacity() <= MOST_SCRATCH {
+            // A thread that ends needs it no more.
+            let _ = SCRATCH.try_with(|scratch| scratch.set(out));
+        }
+        written
+    }
+
+    fn write_rest(&self, workflow: &Workflow, step: &Step<'_>, out: &mut Vec<u8>) {
         out.extend_from_slice(match step.held {
             Some(_) => b",\"what\":\"held\",\"kind\":",
             None => b",\"what\":\"step\",\"kind\":",
         });
-        json::word(&mut out, self.kind.name());
+        json::word(out, self.kind.name());
         out.extend_from_slice(b",\"name\":");
-        json::text(&mut out, self.name);
+        json::text(out, self.name);
         if step.held.is_none() {
             out.extend_from_slice(b",\"outcome\":");
-            json::word(&mut out, self.outcome.name());
+            json::word(out, self.outcome.name());
         }
         out.push(b',');
-        step.write_trace(workflow, &mut out);
-        out.push(b'}');
-        out
+        step.write_trace(workflow, out);
     }
+}
+
+/// How much of what was written is kept to be written over.
+const MOST_SCRATCH: usize = 4_096;
+
+thread_local! {
+    /// Where entries are written, so that nothing is allocated but what is stored.
+    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Where the instance stands of which these are all the entries, in order: every step is taken
@@ -324,7 +347,7 @@ pub fn replay<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interlock_workflow::{End, Pass, end};
+    use interlock_workflow::{End, Pass, end, to};
 
     fn flow() -> Workflow {
         Workflow::builder("w")
@@ -389,40 +412,64 @@ mod tests {
 
     #[test]
     fn what_is_written_by_hand_of_the_end_of_a_call_is_its_entry() {
+        // To an end, to another state, back to the same, and with something to remember.
         let flow = Workflow::builder("w")
-            .state("a", |s| {
+            .state("a \"b\"", |s| {
                 s.initial()
-                    .tool("go \"on\"", |t| t.success(end("a")).hold())
+                    .tool("end \"it\"", |t| t.success(end("c")).hold())
+                    .tool("go \"on\"", |t| t.success("c").error("a \"b\""))
+                    .prompt("remember", |t| {
+                        let broken = to("c").set("x", "result.missing");
+                        t.success(to("c").set("x", "1")).error(broken)
+                    })
             })
+            .state("c", |s| s.tool("go \"on\"", |t| t.success("a \"b\"")))
             .build()
             .unwrap();
         let instance = flow.start(0);
-        let name = "go \"on\"";
-        let Ok(Pass::Bound(binding)) = flow.admit(instance.position(), Kind::Tool, name) else {
-            panic!("it is bound")
+        let here = instance.position();
+        let bound = |kind, name| match flow.admit(here, kind, name) {
+            Ok(Pass::Bound(binding)) => binding,
+            Ok(Pass::Always) | Err(_) => panic!("it is bound"),
         };
-        for outcome in Outcome::ALL {
-            let step = flow.step(&instance, binding, &End::from(outcome));
-            let ended = Ended {
-                at: 7,
-                call: 3,
-                kind: Kind::Tool,
-                name,
-                outcome,
-            };
-            let (kind, name, trace) = (Kind::Tool, name.to_owned(), step.trace(&flow));
-            let what = match trace.held {
-                Some(_) => What::Held { kind, name, trace },
-                None => What::Step {
+        let called = [
+            (Kind::Tool, "end \"it\""),
+            (Kind::Tool, "go \"on\""),
+            (Kind::Prompt, "remember"),
+        ];
+        let ways = called
+            .into_iter()
+            .flat_map(|called| Outcome::ALL.map(|outcome| (called, outcome)));
+        // A call that cannot move may end elsewhere than it began.
+        let mut elsewhere = instance.clone();
+        let there = flow.put(&instance, flow.state_id("c").unwrap());
+        elsewhere.apply(&flow, &there, 0);
+        for ((kind, name), outcome) in ways {
+            let (binding, end) = (bound(kind, name), End::from(outcome));
+            let steps = [&instance, &elsewhere].map(|from| flow.step(from, binding, &end));
+            let finishing = steps.clone().map(Step::finishing);
+            for step in steps.into_iter().chain(finishing) {
+                let ended = Ended {
+                    at: 7,
+                    call: 3,
                     kind,
                     name,
                     outcome,
-                    trace,
-                },
-            };
-            let written = ended.written(&flow, &step);
-            let read: Entry = serde_json::from_slice(&written).unwrap();
-            assert_eq!(read, Entry::new(7, Some(3), what), "{outcome}");
+                };
+                let (name, trace) = (name.to_owned(), step.trace(&flow));
+                let what = match trace.held {
+                    Some(_) => What::Held { kind, name, trace },
+                    None => What::Step {
+                        kind,
+                        name,
+                        outcome,
+                        trace,
+                    },
+                };
+                let written = ended.written(&flow, &step);
+                let read: Entry = serde_json::from_slice(&written).unwrap();
+                assert_eq!(read, Entry::new(7, Some(3), what), "{outcome}");
+            }
         }
     }
 

@@ -42,6 +42,7 @@ mod approval;
 mod ask;
 mod audience;
 mod auth;
+mod baton;
 mod bell;
 mod builder;
 mod call;

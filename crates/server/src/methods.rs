@@ -343,7 +343,7 @@ impl Inner {
     fn refuse(&self, asked: Asked<'_>, kind: Kind, no: No) -> Plan {
         let place = self.workflow.as_ref().zip(asked.instance);
         let place = place.map(|(workflow, instance)| Standing {
-            instance: instance.id(),
+            instance: instance.named(),
             workflow,
             at: instance.position(),
             told: &[],
@@ -400,8 +400,8 @@ impl Inner {
         (kind, name): (Kind, &str),
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
     ) -> Result<LetIn, No> {
-        let binding = self.admit(instance, kind, name)?;
         let at = instance.map(|instance| instance.position());
+        let binding = self.admit(instance.zip(at), kind, name)?;
         let keep = binding.is_some_and(Binding::reads_call);
         let (handler, kept) = prepare(self, at, keep)?;
         if kept.as_ref().is_some_and(Made::is_too_deep) {
@@ -455,14 +455,14 @@ impl Inner {
     /// workflow, by which binding.
     fn admit(
         &self,
-        instance: Option<&Arc<Instance>>,
+        stands: Option<(&Arc<Instance>, Position)>,
         kind: Kind,
         name: &str,
     ) -> Result<Option<&Binding>, No> {
-        let Some((workflow, instance)) = self.workflow.as_ref().zip(instance) else {
+        let Some((workflow, (instance, at))) = self.workflow.as_ref().zip(stands) else {
             return Ok(None);
         };
-        match workflow.admit(instance.position(), kind, name) {
+        match workflow.admit(at, kind, name) {
             Ok(Pass::Bound(binding)) => Ok(Some(binding)),
             Ok(Pass::Always) => Ok(None),
             Err(refused) => Err(self.refused(instance, refused)),

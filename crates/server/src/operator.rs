@@ -621,7 +621,7 @@ fn summary(id: &str, found: Found) -> (Summary, Map<String, Value>, BTreeMap<Str
         held: glance.held,
         running: glance.running.map(|running| RunningCall {
             number: running.call,
-            artifact: Artifact::new(running.kind, running.name),
+            artifact: Artifact::new(running.kind, &*running.name),
             until: running.until,
         }),
         approvals: glance.asked,

@@ -407,7 +407,8 @@ impl Inner {
 
     /// When a call that begins now must be over, be it that it waits for its client meanwhile.
     pub(crate) fn must_be_over(&self, now: Time, execution: Duration) -> Time {
-        now + execution + self.times.grace + self.ask_timeout
+        let longest = execution.saturating_add(self.times.grace);
+        now + longest.saturating_add(self.ask_timeout)
     }
 
     pub(crate) fn books<'a>(&'a self, workflow: &'a Workflow) -> Books<'a> {

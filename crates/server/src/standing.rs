@@ -1,13 +1,33 @@
 //! Where an instance stands, as results tell it.
 
-use crate::convert;
-use interlock_workflow::{Position, Workflow, json};
-use serde_json::Value;
+use crate::convert::{self, Signature, WORKFLOW};
+use interlock_workflow::{Position, Workflow};
+use serde_json::{Value, json};
+use std::sync::Arc;
+
+/// The id of an instance, and how results tell it: with every call, so it is written once.
+#[derive(Debug)]
+pub(crate) struct Named {
+    pub(crate) id: Arc<str>,
+    /// The beginning of the `_meta` of a result, up to where the instance stands.
+    beginning: Arc<str>,
+}
+
+impl Named {
+    pub(crate) fn new(id: Arc<str>) -> Self {
+        let quoted = Value::from(&*id);
+        let beginning = format!("\"_meta\":{{\"{WORKFLOW}\":{{\"instance\":{quoted},");
+        Self {
+            id,
+            beginning: beginning.into(),
+        }
+    }
+}
 
 /// Where an instance stands, and what the states that it came to tell the model.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing<'a> {
-    pub(crate) instance: &'a str,
+    pub(crate) instance: &'a Named,
     pub(crate) workflow: &'a Workflow,
     pub(crate) at: Position,
     pub(crate) told: &'a [String],
@@ -15,29 +35,23 @@ pub(crate) struct Standing<'a> {
 
 impl Standing<'_> {
     pub(crate) fn value(&self) -> Value {
-        let mut place = convert::place(self.instance, self.workflow, self.at);
+        let mut place = convert::place(&self.instance.id, self.workflow, self.at);
         if !self.told.is_empty() {
             place["instructions"] = self.told.join("\n").into();
         }
         place
     }
 
-    /// Writes what [`value`](Self::value) says.
-    pub(crate) fn write(&self, out: &mut Vec<u8>) {
-        if !self.told.is_empty() {
-            return json::value(out, &self.value());
+    /// The `_meta` of a result that says what [`value`](Self::value) does and nothing else.
+    pub(crate) fn signature(&self) -> Signature {
+        if self.at.finished || !self.told.is_empty() {
+            return Signature::written(&json!({ WORKFLOW: self.value() }));
         }
-        out.extend_from_slice(b"{\"instance\":");
-        json::text(out, self.instance);
         let state = self.workflow.state(self.at.state);
-        out.extend_from_slice(b",\"state\":");
-        out.extend_from_slice(state.quoted_name());
-        out.extend_from_slice(b",\"next\":");
-        out.extend_from_slice(match self.at.finished {
-            true => b"[]",
-            false => state.quoted_next(),
-        });
-        out.push(b'}');
+        Signature::Standing {
+            instance: Arc::clone(&self.instance.beginning),
+            state: Arc::clone(state.standing()),
+        }
     }
 }
 
@@ -47,7 +61,7 @@ mod tests {
     use interlock_workflow::end;
 
     #[test]
-    fn what_is_written_by_hand_is_what_its_value_says() {
+    fn what_is_written_beforehand_is_what_its_value_says() {
         let flow = Workflow::builder("w")
             .state("a \"b\"", |s| {
                 s.initial()
@@ -62,16 +76,23 @@ mod tests {
             ..here
         };
         let told = ["now".to_owned(), "then".to_owned()];
+        let named = Named::new("a \"i\"".into());
         for (at, told) in [(here, &told[..0]), (over, &told[..0]), (here, &told[..])] {
             let standing = Standing {
-                instance: "i",
+                instance: &named,
                 workflow: &flow,
                 at,
                 told,
             };
-            let mut written = Vec::new();
-            standing.write(&mut written);
-            assert_eq!(written, standing.value().to_string().into_bytes());
+            for (before, after) in [("{}", ""), (r#"{"x":1}"#, r#""x":1,"#)] {
+                let mut written = before.as_bytes().to_vec();
+                standing.signature().sign(&mut written);
+                let wanted = format!(
+                    r#"{{{after}"_meta":{{"{WORKFLOW}":{}}}}}"#,
+                    standing.value()
+                );
+                assert_eq!(String::from_utf8(written).unwrap(), wanted);
+            }
         }
     }
 }

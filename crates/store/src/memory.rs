@@ -159,6 +159,10 @@ impl MemoryStore {
         data.admit(changes, now)?;
         let version = data.apply(changes);
         data.append(entries, now);
+        if changes.is_empty() {
+            // Of entries nobody hears.
+            return Ok(Vec::new());
+        }
         let news = changes.iter().map(|change| (change.key(), version));
         let readers = self.shared.feeds.publish_each(news);
         drop(data);
@@ -205,6 +209,10 @@ impl Data {
         self.tables.get(&key.kind)?.logs.get(&key.id)
     }
 
+    fn log_mut(&mut self, key: &Key) -> Option<&mut Log> {
+        self.tables.get_mut(&key.kind)?.logs.get_mut(&key.id)
+    }
+
     fn table(&mut self, kind: &Kind) -> &mut Table {
         self.tables.entry(kind.clone()).or_default()
     }
@@ -242,17 +250,13 @@ impl Data {
 
     fn append(&mut self, entries: &[Entry], at: Time) {
         for Entry { key, bytes } in entries {
-            let log = self
-                .table(&key.kind)
-                .logs
-                .entry(Arc::clone(&key.id))
-                .or_default();
-            let seq = Seq(log.last().0 + 1);
-            log.entries.push_back(Logged {
-                seq,
-                at,
-                bytes: Arc::clone(bytes),
-            });
+            match self.log_mut(key) {
+                Some(log) => log.push(at, bytes),
+                None => {
+                    let logs = &mut self.table(&key.kind).logs;
+                    logs.entry(Arc::clone(&key.id)).or_default().push(at, bytes);
+                }
+            }
         }
     }
 }
@@ -295,6 +299,14 @@ impl Log {
         self.entries
             .back()
             .map_or(Seq(self.pruned), |entry| entry.seq)
+    }
+
+    fn push(&mut self, at: Time, bytes: &Arc<[u8]>) {
+        self.entries.push_back(Logged {
+            seq: Seq(self.last().0 + 1),
+            at,
+            bytes: Arc::clone(bytes),
+        });
     }
 
     fn prune(&mut self, up_to: Seq) {

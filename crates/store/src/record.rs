@@ -341,14 +341,11 @@ pub struct Journal {
 /// # Ok::<(), StoreError>(())
 /// ```
 pub fn check(changes: &[Change], entries: &[Entry]) -> Result<(), StoreError> {
-    let mut keys = BTreeSet::new();
+    // Of one change alone, nothing can come twice.
+    if changes.len() > 1 {
+        check_keys(changes)?;
+    }
     for change in changes {
-        // Of one change alone, nothing can come twice.
-        if changes.len() > 1 && !keys.insert(change.key()) {
-            return Err(StoreError::Twice {
-                key: change.key().clone(),
-            });
-        }
         if let Some(value) = change.value() {
             check_size(change.key(), &value.bytes)?;
         }
@@ -356,6 +353,17 @@ pub fn check(changes: &[Change], entries: &[Entry]) -> Result<(), StoreError> {
     entries
         .iter()
         .try_for_each(|entry| check_size(&entry.key, &entry.bytes))
+}
+
+fn check_keys(changes: &[Change]) -> Result<(), StoreError> {
+    let mut keys = BTreeSet::new();
+    let twice = changes.iter().find(|change| !keys.insert(change.key()));
+    match twice {
+        Some(change) => Err(StoreError::Twice {
+            key: change.key().clone(),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn check_size(key: &Key, bytes: &[u8]) -> Result<(), StoreError> {

@@ -12,6 +12,7 @@ use crate::{
     validate::{Judged, JudgedBinding, JudgedEdge},
     visits,
 };
+use serde_json::json;
 use std::{
     collections::{HashMap, HashSet},
     ops::Range,
@@ -59,6 +60,7 @@ impl Workflow {
         workflow.note_conditions();
         workflow.note_readers();
         workflow.note_counts();
+        workflow.note_steps();
         workflow.fingerprint = fingerprint::of(&workflow);
         workflow
     }
@@ -138,6 +140,13 @@ impl Workflow {
         }
     }
 
+    /// What a journal says of most calls that end, so that nobody has to write it each time.
+    fn note_steps(&mut self) {
+        for at in 0..self.edges.len() {
+            self.edges[at].told = self.edges[at].tell(self).into();
+        }
+    }
+
     fn put_state(&mut self, id: StateId, judged: Judged) -> State {
         let mut own: [Vec<SymbolId>; 3] = Default::default();
         let first_binding = self.bindings.len();
@@ -176,12 +185,11 @@ impl Workflow {
         json::text(&mut quoted, &judged.name);
         let bound = &self.bindings[first_binding..];
         let next: Vec<_> = bound.iter().map(|bound| &bound.artifact.name).collect();
-        let mut quoted_next = Vec::new();
-        json::value(&mut quoted_next, &next);
+        let (state, next) = (json!(&*judged.name), json!(next));
         State {
             name: judged.name,
             quoted: quoted.into(),
-            quoted_next: quoted_next.into(),
+            standing: format!("\"state\":{state},\"next\":{next}").into(),
             description: judged.description,
             instructions: judged.instructions,
             terminal: judged.terminal,
@@ -222,6 +230,7 @@ impl Workflow {
         Binding {
             id: BindingId::at(self.bindings.len()),
             state,
+            name: Arc::clone(&self.symbols[judged.symbol].name),
             artifact: judged.artifact,
             place: judged.place,
             when: judged.when,
@@ -247,6 +256,7 @@ impl Workflow {
             when: edge.when,
             set: edge.set,
             effects: edge.target.effects,
+            told: Box::default(),
         }));
         first..self.edges.len()
     }

@@ -187,9 +187,8 @@ impl Workflow {
             let artifact = held.artifact.clone();
             return Err(refuse(Reason::Held { artifact }));
         }
-        let visits = instance.visits(at.state);
         let most = self.state(at.state).max_visits;
-        if let Some(most) = most.filter(|most| visits > *most) {
+        if let Some(most) = most.filter(|most| instance.visits(at.state) > *most) {
             return Err(refuse(Reason::TooManyVisits { most }));
         }
         if let Some(guard) = &binding.when {
@@ -230,11 +229,11 @@ impl Workflow {
     ) -> Step<'a> {
         if end.outcome == Outcome::Unknown && binding.hold {
             return Step {
-                held: Some(Held {
+                held: Some(Box::new(Held {
                     artifact: binding.artifact.clone(),
                     args: end.args.clone(),
                     principal: end.principal.clone(),
-                }),
+                })),
                 ..Step::nowhere(instance)
             };
         }
@@ -416,7 +415,7 @@ impl Workflow {
             asks: enters && self.asks(edge, after.state),
             set,
             effects: &edge.effects,
-            held: instance.held().cloned(),
+            held: instance.held.clone(),
             faults,
             after,
         }
@@ -490,8 +489,9 @@ pub struct Step<'a> {
     pub set: Vec<(&'a str, Option<Value>)>,
     /// What the server does next, by name and in this order.
     pub effects: &'a [String],
-    /// Nobody knows what a call did, and the instance waits for an operator.
-    pub held: Option<Held>,
+    /// Nobody knows what a call did, and the instance waits for an operator. Boxed, for it is large
+    /// and nearly always absent.
+    pub held: Option<Box<Held>>,
     /// What could not be worked out, for the journal.
     pub faults: Vec<Fault>,
     /// Where the instance stands now: at `to`, or after an end where the workflow says.
@@ -518,7 +518,7 @@ impl Step<'_> {
     }
 
     /// Nothing happens.
-    fn nowhere(instance: &Instance) -> Self {
+    pub(crate) fn nowhere(instance: &Instance) -> Self {
         let after = instance.position();
         Self {
             from: after.state,
@@ -529,7 +529,7 @@ impl Step<'_> {
             asks: false,
             set: Vec::new(),
             effects: &[],
-            held: instance.held().cloned(),
+            held: instance.held.clone(),
             faults: Vec::new(),
             after,
         }

@@ -3,7 +3,7 @@
 use crate::{Artifact, Cause, Position, StateId, Step, Workflow, visits::Visits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
 /// How much an instance may remember, in bytes of JSON or so. A value that would exceed it is not
 /// remembered.
@@ -13,10 +13,11 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024;
 ///
 /// It changes only by [`apply`](Self::apply), and is kept as a [`Record`](crate::Record). Times are milliseconds since the
 /// epoch.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug, PartialEq)]
 pub struct Instance {
     pub(crate) position: Position,
-    pub(crate) memory: Map<String, Value>,
+    /// Shared with what it was before, as most steps change nothing of it.
+    pub(crate) memory: Arc<Map<String, Value>>,
     pub(crate) visits: Visits,
     /// When it came to its state.
     pub(crate) since: u64,
@@ -84,13 +85,47 @@ impl From<Position> for Instance {
         visits.add(position.state);
         Self {
             position,
-            memory: Map::new(),
+            memory: Arc::default(),
             visits,
             since: 0,
             fired: 0,
             due: None,
             held: None,
         }
+    }
+}
+
+impl Clone for Instance {
+    fn clone(&self) -> Self {
+        Self {
+            position: self.position,
+            memory: Arc::clone(&self.memory),
+            visits: self.visits.clone(),
+            since: self.since,
+            fired: self.fired,
+            due: self.due,
+            held: self.held.clone(),
+        }
+    }
+
+    /// Writes over what is there: with every step one is made of another.
+    fn clone_from(&mut self, other: &Self) {
+        let Self {
+            position,
+            memory,
+            visits,
+            since,
+            fired,
+            due,
+            held,
+        } = other;
+        self.position = *position;
+        self.memory.clone_from(memory);
+        self.visits.clone_from(visits);
+        self.since = *since;
+        self.fired = *fired;
+        self.due = *due;
+        self.held = held.clone();
     }
 }
 
@@ -138,9 +173,10 @@ impl Instance {
     pub fn apply(&mut self, workflow: &Workflow, step: &Step<'_>, now: u64) {
         let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
         for (key, value) in &step.set {
+            let memory = Arc::make_mut(&mut self.memory);
             match value {
-                Some(value) => self.memory.insert((*key).to_owned(), value.clone()),
-                None => self.memory.remove(*key),
+                Some(value) => memory.insert((*key).to_owned(), value.clone()),
+                None => memory.remove(*key),
             };
         }
         let going = Going {
@@ -149,7 +185,7 @@ impl Instance {
             terminal: step.terminal,
             by_time: step.taken.is_some_and(by_time),
         };
-        self.held = step.held.clone().map(Box::new);
+        self.held = step.held.clone();
         self.go(workflow, going, now);
     }
 
@@ -166,8 +202,10 @@ impl Instance {
         self.position = going.after;
         self.due = None;
         if going.terminal && !going.after.finished {
-            let keep: HashSet<_> = workflow.settings().keep.iter().collect();
-            self.memory.retain(|key, _| keep.contains(key));
+            if !self.memory.is_empty() {
+                let keep: HashSet<_> = workflow.settings().keep.iter().collect();
+                Arc::make_mut(&mut self.memory).retain(|key, _| keep.contains(key));
+            }
             self.visits.clear();
         }
         if going.enters {

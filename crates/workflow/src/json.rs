@@ -54,7 +54,14 @@ const fn oddities(bytes: [u8; 8]) -> u64 {
 pub fn number(out: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut at = digits.len();
-    while number >= 100 {
+    while number >= 10_000 {
+        let four = (number % 10_000) as usize;
+        at -= 4;
+        digits[at..at + 2].copy_from_slice(&PAIRS[four / 100]);
+        digits[at + 2..at + 4].copy_from_slice(&PAIRS[four % 100]);
+        number /= 10_000;
+    }
+    if number >= 100 {
         at -= 2;
         digits[at..at + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
         number /= 100;
@@ -138,7 +145,10 @@ mod tests {
 
     #[test]
     fn numbers_are_written_in_all_their_digits() {
-        for wanted in [0, 7, 10, 99, 100, 101, 999, 1_000, 1_234_567_890, u64::MAX] {
+        let numbers = [
+            0, 7, 10, 99, 100, 101, 999, 1_000, 9_999, 10_000, 10_001, 98_765, 100_000,
+        ];
+        for wanted in numbers.into_iter().chain([1_234_567_890, u64::MAX]) {
             assert_eq!(written(|out| number(out, wanted)), wanted.to_string());
         }
         assert_eq!(written(|out| truth(out, true)), "true");

@@ -12,8 +12,8 @@ pub struct State {
     pub(crate) name: Arc<str>,
     /// The name as JSON.
     pub(crate) quoted: Box<[u8]>,
-    /// The names of what it binds as JSON.
-    pub(crate) quoted_next: Box<[u8]>,
+    /// Its name and the names of what it binds, as members of a JSON object.
+    pub(crate) standing: Arc<str>,
     pub(crate) description: Option<String>,
     pub(crate) instructions: Option<Text>,
     pub(crate) terminal: bool,
@@ -42,14 +42,10 @@ impl State {
         &self.quoted
     }
 
-    /// The names of what can be called in it, guards aside, as a JSON array.
-    pub fn quoted_next(&self) -> &[u8] {
-        &self.quoted_next
-    }
-
-    /// What it is called, for whoever keeps that.
-    pub fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
+    /// What is told of an instance that stands here, as members of a JSON object: `state`, what it
+    /// is called, and `next`, the names of what can be called in it, guards aside.
+    pub fn standing(&self) -> &Arc<str> {
+        &self.standing
     }
 
     /// What it means.
@@ -162,6 +158,8 @@ pub struct Binding {
     pub(crate) id: BindingId,
     pub(crate) state: StateId,
     pub(crate) artifact: Artifact,
+    /// The artifact's name.
+    pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) when: Option<Rule>,
     pub(crate) approval: Option<Approval>,
@@ -212,6 +210,11 @@ impl Binding {
     /// What is bound.
     pub fn artifact(&self) -> &Artifact {
         &self.artifact
+    }
+
+    /// The name of what is bound, for whoever keeps that.
+    pub fn shared_name(&self) -> Arc<str> {
+        Arc::clone(&self.name)
     }
 
     /// What must be true of a call before it runs.
@@ -292,6 +295,8 @@ pub struct Edge {
     pub set: Vec<(Arc<str>, Rule)>,
     /// What the server does after the step, by name and in this order.
     pub effects: Vec<String>,
+    /// What a journal says of a call that takes it, as JSON; nothing if that is not always the same.
+    pub(crate) told: Box<[u8]>,
 }
 
 impl Edge {

@@ -3,7 +3,7 @@
 use crate::{Held, Instance, Position, Workflow, json};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 /// An instance as plain data: names in the place of numbers, so that it can be kept and read.
 ///
@@ -52,7 +52,7 @@ impl Instance {
             finished: self.position.finished,
             since: self.since,
             fired: self.fired,
-            memory: self.memory.clone(),
+            memory: self.memory().clone(),
             visits: visits
                 .map(|(state, visits)| (workflow.state_name(state).to_owned(), visits))
                 .collect(),
@@ -84,7 +84,7 @@ impl Instance {
         out.extend_from_slice(b",\"fired\":");
         json::number(out, self.fired as u64);
         out.extend_from_slice(b",\"memory\":");
-        json::value(out, &self.memory);
+        json::value(out, self.memory());
         out.extend_from_slice(b",\"visits\":{");
         for (at, (state, visits)) in self.visits.iter().enumerate() {
             if at > 0 {
@@ -117,7 +117,7 @@ impl Workflow {
             finished: record.finished,
         };
         let mut instance = Instance {
-            memory: record.memory,
+            memory: Arc::new(record.memory),
             since: record.since,
             fired: record.fired,
             held: record.held.map(Box::new),
@@ -164,12 +164,40 @@ mod tests {
             args,
             principal,
         }));
-        instance.memory.insert("k\n".to_owned(), Value::from(0.5));
+        Arc::make_mut(&mut instance.memory).insert("k\n".to_owned(), Value::from(0.5));
         instance.position.state = flow.state_id("z").unwrap();
         instance.visits.set(instance.position.state, 1_000_000);
         instance.position.finished = true;
         instance.fired = 3;
         check(&instance);
+    }
+
+    #[test]
+    fn a_copy_written_over_another_instance_is_like_any_copy() {
+        let flow = Workflow::builder("w")
+            .state("a", |s| s.initial().tool("go", |t| t.success("b").hold()))
+            .state("b", |s| {
+                s.tool("go", |t| t.success(end("done")))
+                    .after(std::time::Duration::from_secs(1), "a")
+            })
+            .build()
+            .unwrap();
+        let fresh = flow.start(5);
+        let mut other = fresh.clone();
+        other.apply(&flow, &flow.put(&fresh, flow.state_id("b").unwrap()), 7);
+        Arc::make_mut(&mut other.memory).insert("k".to_owned(), Value::from(1));
+        other.fired = 1;
+        other.held = Some(Box::new(Held {
+            artifact: crate::Artifact::new(crate::Kind::Tool, "go"),
+            args: Value::Null,
+            principal: Value::Null,
+        }));
+        for (from, over) in [(&fresh, &other), (&other, &fresh)] {
+            let mut copy = over.clone();
+            copy.clone_from(from);
+            assert_eq!(copy, *from);
+            assert_ne!(copy, *over);
+        }
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! A step as plain data, for whoever writes it down and takes it again.
 
 use crate::{
-    Cause, Fault, Held, Instance, Position, StateId, Step, UnknownState, Workflow, instance::Going,
+    Cause, Edge, Fault, Held, Instance, Outcome, Position, StateId, Step, UnknownState, Workflow,
+    instance::Going, json,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use std::sync::Arc;
 
 /// What a step did to an instance, as plain data: names in the place of numbers, and values in the
 /// place of what they were worked out from. It can be taken again where nobody knows the call.
@@ -107,7 +109,7 @@ impl Step<'_> {
             finished: self.after.finished,
             enters: self.enters,
             by_time: self.taken.is_some_and(by_time),
-            held: self.held.clone(),
+            held: self.held.as_deref().cloned(),
             faults: self
                 .faults
                 .iter()
@@ -164,6 +166,66 @@ impl Step<'_> {
     }
 }
 
+impl Step<'_> {
+    /// What a journal says of a call that ended so and took this step, as members of a JSON object:
+    /// kind, name, outcome and what [`trace`](Self::trace) says. Nothing if it has to be written for
+    /// this step alone.
+    pub fn told<'w>(&self, workflow: &'w Workflow, outcome: Outcome) -> Option<&'w [u8]> {
+        let edge = workflow.edge(self.taken?);
+        let is_usual = self.from == edge.from
+            && !self.terminal
+            && self.faults.is_empty()
+            && self.held.is_none()
+            && edge.cause.is_end(outcome);
+        (is_usual && !edge.told.is_empty()).then_some(&*edge.told)
+    }
+}
+
+impl Cause {
+    /// Whether it is a call that ends so.
+    fn is_end(&self, wanted: Outcome) -> bool {
+        match self {
+            Self::Call { outcome, .. } => *outcome == wanted,
+            Self::Time { .. } | Self::Sampling { .. } => false,
+        }
+    }
+}
+
+impl Edge {
+    /// What [`Step::told`] says of a step along this edge, if that depends on nothing else.
+    pub(crate) fn tell(&self, workflow: &Workflow) -> Vec<u8> {
+        let mut out = Vec::new();
+        let Cause::Call { artifact, outcome } = &self.cause else {
+            return out;
+        };
+        if self.terminal || !self.set.is_empty() {
+            return out;
+        }
+        out.extend_from_slice(b"\"kind\":");
+        json::word(&mut out, artifact.kind.name());
+        out.extend_from_slice(b",\"name\":");
+        json::text(&mut out, &artifact.name);
+        out.extend_from_slice(b",\"outcome\":");
+        json::word(&mut out, outcome.name());
+        out.push(b',');
+        let after = Position {
+            state: self.to,
+            finished: false,
+        };
+        let step = Step {
+            enters: !self.stays(),
+            to: self.to,
+            after,
+            ..Step::nowhere(&Instance::from(Position {
+                state: self.from,
+                finished: false,
+            }))
+        };
+        step.write_trace(workflow, &mut out);
+        out
+    }
+}
+
 impl Fault {
     /// In words, for the journal.
     pub fn told(&self, workflow: &Workflow) -> String {
@@ -197,10 +259,10 @@ impl Instance {
             finished: trace.finished,
         };
         for (key, value) in &trace.set {
-            self.memory.insert(key.clone(), value.clone());
+            Arc::make_mut(&mut self.memory).insert(key.clone(), value.clone());
         }
         for key in &trace.forgets {
-            self.memory.remove(key);
+            Arc::make_mut(&mut self.memory).remove(key);
         }
         self.held = trace.held.clone().map(Box::new);
         let going = Going {

@@ -7,8 +7,19 @@ use crate::StateId;
 pub(crate) const COUNTS_ALL: usize = 64;
 
 /// How often an instance has come to its states: those that are counted, in order.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Visits(Vec<(StateId, u32)>);
+
+impl Clone for Visits {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+
+    /// Keeps the room that is there.
+    fn clone_from(&mut self, other: &Self) {
+        self.0.clone_from(&other.0);
+    }
+}
 
 impl Visits {
     pub(crate) fn of(&self, state: StateId) -> u32 {
@@ -17,8 +28,10 @@ impl Visits {
 
     /// One more.
     pub(crate) fn add(&mut self, state: StateId) {
-        let visits = self.of(state).saturating_add(1);
-        self.set(state, visits);
+        match self.place(state) {
+            Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(1),
+            Err(at) => self.0.insert(at, (state, 1)),
+        }
     }
 
     pub(crate) fn set(&mut self, state: StateId, visits: u32) {

@@ -97,6 +97,13 @@ impl Running {
             let turn = Arc::clone(instance).turn(Busy::Wait);
             return Judged::InTurn(Waiting::Turn(turn.boxed()));
         }
+        let bound = self.bound.map(|bound| workflow.binding(bound));
+        // Whoever finds the turn free need not be judged before it has it.
+        if bound.is_some_and(Binding::moves)
+            && let Some(held) = instance.turn_at_once()
+        {
+            return Judged::InTurn(Waiting::Held(Some(held)));
+        }
         let in_turn = || match instance.turn_at_once() {
             Some(held) => Waiting::Held(Some(held)),
             None => {
@@ -106,7 +113,7 @@ impl Running {
         };
         let call = Made::call(self.made.as_deref(), self.kind, &self.name);
         let at = instance.position();
-        let bound = match self.bound_at(workflow, at) {
+        let bound = match bound.filter(|binding| binding.is_at(at)) {
             Some(binding) => Ok(Pass::Bound(binding)),
             None => workflow.admit(at, self.kind, &self.name),
         };
@@ -298,8 +305,7 @@ impl Running {
     pub(super) fn moved(&mut self, workflow: &Workflow, moved: &Moved) {
         let after = moved.after();
         self.after = Some(after);
-        let told = moved.instructions(workflow, &self.shared.caller.principal);
-        self.told.extend(told);
+        moved.instruct(workflow, &self.shared.caller.principal, &mut self.told);
         if !self.inner().lists_change() {
             return;
         }

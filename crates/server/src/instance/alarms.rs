@@ -351,19 +351,13 @@ impl Instance {
 
     /// Lets somebody look after it when something is to be done.
     pub(super) fn arm(self: &Arc<Self>) {
-        let mut at = {
-            let mut seen = lock(&self.seen);
-            let at = if seen.refusals.is_empty() {
-                seen.wakes_at()
-            } else {
-                Some(0)
-            };
-            if seen.armed == at {
-                return;
-            }
-            seen.armed = at;
-            at
-        };
+        let change = lock(&self.seen).rearm();
+        if let Some(change) = change {
+            self.arrange(change);
+        }
+    }
+
+    pub(super) fn arrange(self: &Arc<Self>, Arranged(mut at): Arranged) {
         // Somebody else may have arranged something in between, and what was arranged last counts.
         loop {
             match at {
@@ -384,7 +378,22 @@ impl Instance {
     }
 }
 
+/// When somebody is to look after an instance, be it never, and that this is new.
+pub(super) struct Arranged(Option<u64>);
+
 impl super::Seen {
+    /// When somebody is to look after it, if that is not what is arranged. Whoever asks arranges it.
+    pub(super) fn rearm(&mut self) -> Option<Arranged> {
+        let at = if self.refusals.is_empty() {
+            self.wakes_at()
+        } else {
+            Some(0)
+        };
+        let is_new = self.armed != at;
+        self.armed = at;
+        is_new.then_some(Arranged(at))
+    }
+
     /// When the instance moves by itself.
     fn wakes_at(&self) -> Option<u64> {
         if self.ended {

@@ -130,7 +130,7 @@ impl Held {
             Entry::new(books.now.0, Some(asked.call), what)
         };
         let asker = asker.map(|asker| (asker, asked));
-        let taken = self.take_asking(books, run, &step, entry, asker);
+        let taken = self.take_asking(books, run, step, entry, asker);
         let mut moved = taken.await?;
         if let Some(set_off) = &mut moved.set_off {
             set_off.done.outcome = Some(outcome);

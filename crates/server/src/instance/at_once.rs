@@ -17,8 +17,8 @@ use std::sync::Arc;
 impl Instance {
     /// The turn, if nobody has it.
     pub(crate) fn turn_at_once(self: &Arc<Self>) -> Option<Held> {
-        let guard = Arc::clone(&self.turn).try_lock_owned().ok()?;
-        Some(Held::new(Arc::clone(self), guard))
+        let grip = self.turn.try_take()?;
+        Some(Held::new(Arc::clone(self), grip))
     }
 }
 
@@ -46,14 +46,15 @@ impl Held {
         made: Option<&Arc<Made>>,
         until: Time,
     ) -> Result<Result<Turn, KeepError>, Self> {
-        let running = self.marking(binding, made, until);
         if self.instance.lives_here(books) {
-            let begun = lock(&self.instance.seen).begin(&run, running.call);
-            return match begun {
-                true => Ok(Ok(self.into_turn(running, binding, false))),
-                false => Err(self),
+            let begun = lock(&self.instance.seen).begin(&run);
+            let Some(call) = begun else {
+                return Err(self);
             };
+            let running = self.marking(call, binding, made, until);
+            return Ok(Ok(self.into_turn(running, binding, false)));
         }
+        let running = self.marking(self.next_call(), binding, made, until);
         let writing = Writing {
             running: Some(&running),
             asking: Asking::Void,
@@ -68,15 +69,15 @@ impl Held {
 }
 
 impl Seen {
-    /// A call begins on the instance as it was judged, which counts as a change. Whether it is still
-    /// that.
-    fn begin(&mut self, judged: &Arc<Run>, call: u64) -> bool {
-        let is_that = Arc::ptr_eq(judged, &self.run);
-        if is_that {
-            self.calls = call;
-            (self.edition, self.asked) = self.asking(&Asking::Void);
+    /// A call begins on the instance as it was judged, which counts as a change. Which call it is;
+    /// `None` if the instance is not that any more.
+    fn begin(&mut self, judged: &Arc<Run>) -> Option<u64> {
+        if !Arc::ptr_eq(judged, &self.run) {
+            return None;
         }
-        is_that
+        self.calls = self.next_call();
+        (self.edition, self.asked) = self.asking(&Asking::Void);
+        Some(self.calls)
     }
 }
 

@@ -104,7 +104,7 @@ impl Held {
                 Entry::new(books.now.0, None, What::Diverted { effect, trace })
             };
             attempts += 1;
-            match self.take(books, &run, &step, what).await {
+            match self.take(books, &run, step, what).await {
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
                     self.instance.reload(books).await?;
                 }

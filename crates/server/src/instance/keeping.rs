@@ -3,10 +3,11 @@
 use super::{
     Instance, Lease, Seen,
     approving::Asking,
-    stored::{self, Besides, Found, Running, Text},
+    stored::{self, Besides, Found, Running, Text, Unclear},
 };
 use crate::{
     approval::ApprovalRequest,
+    baton::Grip,
     effect::Effects,
     journal::{Entry, What},
     route::lock,
@@ -15,7 +16,6 @@ use interlock_proto::Time;
 use interlock_store::{self as store, Change, Seq, Store, StoreError};
 use interlock_workflow::{Busy, Instance as Run, Scope, Workflow};
 use std::sync::Arc;
-use tokio::sync::MutexGuard;
 
 /// What is needed to keep an instance.
 #[derive(Clone, Copy)]
@@ -60,7 +60,7 @@ pub(super) struct Writing<'a> {
     pub(super) calls: u64,
     pub(super) running: Option<&'a Running>,
     /// The entry, as it is written.
-    pub(super) what: Option<Vec<u8>>,
+    pub(super) what: Option<Arc<[u8]>>,
     pub(super) asking: Asking,
 }
 
@@ -88,15 +88,42 @@ enum Record {
 
 /// What is about to be committed, and what is known once it is.
 struct Draft {
-    /// None if the record follows later.
-    change: Option<Change>,
-    entries: Vec<store::Entry>,
-    text: Option<Text>,
+    /// None if the record follows later. Boxed, for it is large.
+    record: Option<Box<NewRecord>>,
+    entries: Entries,
     told: Untold,
     before: u64,
     count: u64,
     edition: u64,
     asked: Vec<ApprovalRequest>,
+}
+
+/// A record that is about to be written.
+struct NewRecord {
+    change: Change,
+    text: Text,
+}
+
+/// The journal entries of a commit: nearly always one.
+enum Entries {
+    One(store::Entry),
+    Some(Vec<store::Entry>),
+}
+
+impl Entries {
+    fn as_slice(&self) -> &[store::Entry] {
+        match self {
+            Self::One(entry) => std::slice::from_ref(entry),
+            Self::Some(entries) => entries,
+        }
+    }
+}
+
+impl Draft {
+    fn changes(&self) -> &[Change] {
+        let record = self.record.as_deref();
+        record.map_or(&[], |record| std::slice::from_ref(&record.change))
+    }
 }
 
 impl Instance {
@@ -106,10 +133,10 @@ impl Instance {
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Result<(), KeepError> {
-        let _pen = self.pen.lock().await;
+        let _pen = self.pen.take().await;
         let draft = self.draft(books, &writing, Record::Now)?;
-        let (change, entries) = (draft.change.as_slice(), &draft.entries);
-        let committed = books.store.commit(change, entries, time(books.now)).await;
+        let (changes, entries) = (draft.changes(), draft.entries.as_slice());
+        let committed = books.store.commit(changes, entries, time(books.now)).await;
         let (before, count) = (draft.before, draft.count);
         self.committed(writing, draft, committed)?;
         self.prune(books, before, count).await;
@@ -118,7 +145,7 @@ impl Instance {
 
     /// Brings the record up to date, if it is to follow.
     pub(crate) async fn write_record(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let _pen = self.pen.lock().await;
+        let _pen = self.pen.take().await;
         let (is_behind, run, calls) = {
             let seen = lock(&self.seen);
             let is_behind = seen.is_behind && !seen.ended;
@@ -129,8 +156,8 @@ impl Instance {
         }
         let writing = Writing::unmoved(&run, calls);
         let draft = self.draft(books, &writing, Record::Now)?;
-        let (change, entries) = (draft.change.as_slice(), &draft.entries);
-        let committed = books.store.commit(change, entries, time(books.now)).await;
+        let (changes, entries) = (draft.changes(), draft.entries.as_slice());
+        let committed = books.store.commit(changes, entries, time(books.now)).await;
         let versions = match committed {
             Ok(versions) => versions,
             Err(error) => return Err(self.unsaid(draft.told, error)),
@@ -138,7 +165,7 @@ impl Instance {
         {
             // Whoever has the turn may have got on: this is about the record alone.
             let mut seen = lock(&self.seen);
-            seen.text = draft.text;
+            seen.text = draft.record.map(|record| record.text);
             seen.version = versions.first().copied();
             seen.is_behind = !Arc::ptr_eq(&seen.run, &writing.run);
             seen.entries = draft.count;
@@ -158,19 +185,27 @@ impl Instance {
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Option<Result<(), KeepError>> {
-        let _pen = self.pen.try_lock().ok()?;
-        let record = if self.lives_here(books) && writing.running.is_none() {
-            Record::Follows
-        } else {
-            Record::Now
+        let follows = self.lives_here(books) && writing.running.is_none();
+        let writing = match follows {
+            true => match self.log_at_once(books, writing) {
+                Ok(written) => return Some(written),
+                Err(writing) => writing,
+            },
+            false => writing,
+        };
+        let _pen = self.pen.try_take()?;
+        let record = match follows {
+            true => Record::Follows,
+            false => Record::Now,
         };
         let draft = match self.draft(books, &writing, record) {
             Ok(draft) => draft,
             Err(error) => return Some(Err(error)),
         };
         let committed = if books.prune_up_to(draft.before, draft.count).is_none() {
-            let (change, entries) = (draft.change.as_slice(), &draft.entries);
-            books.store.commit_at_once(change, entries, time(books.now))
+            let (changes, entries) = (draft.changes(), draft.entries.as_slice());
+            let now = time(books.now);
+            books.store.commit_at_once(changes, entries, now)
         } else {
             // For that one may have to wait.
             None
@@ -182,6 +217,42 @@ impl Instance {
                 None
             }
         }
+    }
+
+    /// The same in one go, where the journal's entry is all that there is to write and the store is
+    /// ours: nobody else can come in between. It is given back if there is more, or somebody has the
+    /// pen.
+    fn log_at_once<'a>(
+        &self,
+        books: &Books<'_>,
+        mut writing: Writing<'a>,
+    ) -> Result<Result<(), KeepError>, Writing<'a>> {
+        let mut seen = lock(&self.seen);
+        let (before, count) = (seen.entries, seen.entries.saturating_add(1));
+        let is_all = seen.version.is_some()
+            && seen.has_told()
+            && Arc::ptr_eq(&writing.known, &seen.run)
+            && !self.pen.is_taken()
+            && books.prune_up_to(before, count).is_none();
+        let Some(what) = writing.what.take_if(|_| is_all) else {
+            return Err(writing);
+        };
+        let entry = [store::Entry::new(self.key.clone(), what)];
+        let now = time(books.now);
+        let Some(committed) = books.store.commit_at_once(&[], &entry, now) else {
+            let [entry] = entry;
+            writing.what = Some(entry.bytes);
+            return Err(writing);
+        };
+        Ok(match committed {
+            Ok(_) => {
+                let asking = seen.asking(&writing.asking);
+                seen.spare = Some(seen.stands(writing, asking, count));
+                seen.is_behind = true;
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        })
     }
 
     /// Whether it is in memory for as long as anybody can reach it, and is written down before it
@@ -197,44 +268,63 @@ impl Instance {
         writing: &Writing<'_>,
         record: Record,
     ) -> Result<Draft, KeepError> {
-        let (edition, asked, unclear) = {
-            let seen = lock(&self.seen);
+        let (edition, asked, told, before, last) = {
+            let mut seen = lock(&self.seen);
             if !Arc::ptr_eq(&writing.known, &seen.run) {
                 // Somebody has read what others wrote, and knows a version that the writer does not.
                 let key = self.key.clone();
                 return Err(StoreError::Conflict { key }.into());
             }
             let (edition, asked) = seen.asking(&writing.asking);
-            (edition, asked, seen.unclear.clone())
+            // One that is not there yet is not found by those who look for it.
+            let follows = record == Record::Follows && seen.version.is_some();
+            let last = (!follows).then(|| seen.last(&writing.run));
+            (edition, asked, seen.take_untold(books), seen.entries, last)
         };
-        let (last, told) = self.to_tell(books, &writing.run);
-        let told_entries = told.entries().map(|entry| self.entry(entry));
-        let what = writing.what.as_deref();
-        let own = what.map(|bytes| store::Entry::new(self.key.clone(), bytes));
-        let entries: Vec<_> = told_entries.chain(own).collect();
-        let count = last.entries.saturating_add(entries.len() as u64);
+        let entries = self.entries(&told, writing.what.as_ref());
+        let count = before.saturating_add(entries.as_slice().len() as u64);
         let mut draft = Draft {
-            change: None,
+            record: None,
             entries,
-            text: None,
             told,
-            before: last.entries,
+            before,
             count,
             edition,
             asked,
         };
-        // One that is not there yet is not found by those who look for it.
-        if record == Record::Follows && last.version.is_some() {
-            return Ok(draft);
+        if let Some(last) = last {
+            draft.record = Some(self.new_record(books, writing, &draft, &last));
         }
+        Ok(draft)
+    }
+
+    /// What is not told yet, then what there is to tell.
+    fn entries(&self, told: &Untold, what: Option<&Arc<[u8]>>) -> Entries {
+        let own = |what: &Arc<[u8]>| store::Entry::new(self.key.clone(), Arc::clone(what));
+        match what {
+            Some(what) if told.is_nothing() => Entries::One(own(what)),
+            Some(_) | None => {
+                let untold = told.entries().map(|entry| self.entry(entry));
+                Entries::Some(untold.chain(what.map(own)).collect())
+            }
+        }
+    }
+
+    fn new_record(
+        &self,
+        books: &Books<'_>,
+        writing: &Writing<'_>,
+        draft: &Draft,
+        last: &Last,
+    ) -> Box<NewRecord> {
         let owner = self.lease.as_ref().map(Lease::principal);
         let besides = Besides {
             calls: writing.calls,
-            entries: count,
+            entries: draft.count,
             running: writing.running,
-            edition,
+            edition: draft.edition,
             asked: &draft.asked,
-            unclear: unclear.as_ref(),
+            unclear: last.unclear.as_ref(),
         };
         let before = last.text.as_ref().map(|text| (text, last.holds));
         let text = stored::written(books, &writing.run, besides, owner, before);
@@ -243,9 +333,7 @@ impl Instance {
             Some(version) => Change::update(self.key.clone(), version, value),
             None => Change::create(self.key.clone(), value),
         };
-        draft.change = Some(change);
-        draft.text = Some(text);
-        Ok(draft)
+        Box::new(NewRecord { change, text })
     }
 
     /// Remembers what was committed, or that it was not.
@@ -260,27 +348,24 @@ impl Instance {
             Err(error) => return Err(self.unsaid(draft.told, error)),
         };
         let mut seen = lock(&self.seen);
-        seen.run = writing.run;
-        seen.is_behind = draft.text.is_none();
-        if draft.text.is_some() {
-            seen.text = draft.text;
+        seen.stands(writing, (draft.edition, draft.asked), draft.count);
+        seen.is_behind = draft.record.is_none();
+        if let Some(record) = draft.record {
+            seen.text = Some(record.text);
             seen.version = versions.first().copied();
         }
-        seen.calls = writing.calls;
-        (seen.edition, seen.asked) = (draft.edition, draft.asked);
-        seen.entries = draft.count;
         seen.began = None;
-        seen.lost = None;
-        seen.elsewhere = None;
         Ok(())
     }
 
     /// Writes down the refusals that nobody has written down yet.
     pub(super) async fn write_refusals(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let _pen = self.pen.lock().await;
+        let _pen = self.pen.take().await;
         let is_there = self.is_there(books).await?;
-        let (last, mut told) = self.to_tell(books, &self.run());
-        let before = last.entries;
+        let (mut told, before) = {
+            let mut seen = lock(&self.seen);
+            (seen.take_untold(books), seen.entries)
+        };
         if told.refusals.is_empty() {
             self.not_told(told);
             return Ok(());
@@ -328,29 +413,6 @@ impl Instance {
         store::Entry::new(self.key.clone(), bytes)
     }
 
-    /// What the journal does not say yet, and what was said last.
-    fn to_tell(&self, books: &Books<'_>, run: &Arc<Run>) -> (Last, Untold) {
-        let mut seen = lock(&self.seen);
-        let last = Last {
-            version: seen.version,
-            entries: seen.entries,
-            text: seen.text.clone(),
-            holds: !seen.is_behind && Arc::ptr_eq(&seen.run, run),
-        };
-        let started = || What::Started {
-            workflow: books.workflow.name().to_owned(),
-            fingerprint: books.workflow.fingerprint().0,
-        };
-        let untold = Untold {
-            began: seen
-                .began
-                .map(|at| Box::new(Entry::new(at, None, started()))),
-            refusals: std::mem::take(&mut seen.refusals),
-            unwritten: std::mem::take(&mut seen.unwritten),
-        };
-        (last, untold.with_count(books.now))
-    }
-
     /// It could not be said because the store has failed.
     fn unsaid(&self, untold: Untold, error: StoreError) -> KeepError {
         self.not_told(untold);
@@ -377,7 +439,7 @@ impl Instance {
     /// the time that has passed.
     pub(crate) async fn find(self: &Arc<Self>, books: Books<'_>) -> Result<(), KeepError> {
         {
-            let pen = self.pen.lock().await;
+            let pen = self.pen.take().await;
             let known = lock(&self.seen).version.is_some();
             if !known {
                 self.read(&books, &pen).await?;
@@ -399,7 +461,7 @@ impl Instance {
 
     /// Somebody else has written: look what, and tell whoever is here.
     pub(super) async fn reload(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let pen = self.pen.lock().await;
+        let pen = self.pen.take().await;
         let before = self.position();
         self.read(books, &pen).await?;
         self.tell_all(books.workflow, before, self.position());
@@ -407,7 +469,7 @@ impl Instance {
     }
 
     /// With the pen in hand: what is read must not be older than what was written meanwhile.
-    async fn read(&self, books: &Books<'_>, _pen: &MutexGuard<'_, ()>) -> Result<(), KeepError> {
+    async fn read(&self, books: &Books<'_>, _pen: &Grip) -> Result<(), KeepError> {
         if lock(&self.seen).is_behind {
             // Nobody else writes it, and we know more.
             return Ok(());
@@ -432,13 +494,13 @@ impl Instance {
         {
             held.catch_up(books).await?;
         }
-        let _pen = self.pen.lock().await;
-        let (Last { version, .. }, untold) = self.to_tell(&books, &self.run());
-        {
+        let _pen = self.pen.take().await;
+        let (version, untold) = {
             let mut seen = lock(&self.seen);
             seen.ended = true;
             seen.is_behind = false;
-        }
+            (seen.version, seen.take_untold(&books))
+        };
         let is_kept = books.journal_limit.is_none();
         let ended = Entry::new(books.now.0, None, What::Ended);
         let entries: Vec<_> = match version {
@@ -489,6 +551,52 @@ impl Books<'_> {
 }
 
 impl Seen {
+    /// What was written last, for whoever writes how this run stands.
+    fn last(&self, run: &Arc<Run>) -> Last {
+        Last {
+            version: self.version,
+            text: self.text.clone(),
+            holds: !self.is_behind && Arc::ptr_eq(&self.run, run),
+            unclear: self.unclear.clone(),
+        }
+    }
+
+    /// It stands as was written, with so many journal entries. How it stood before.
+    fn stands(
+        &mut self,
+        writing: Writing<'_>,
+        (edition, asked): (u64, Vec<ApprovalRequest>),
+        entries: u64,
+    ) -> Arc<Run> {
+        self.calls = writing.calls;
+        (self.edition, self.asked) = (edition, asked);
+        self.entries = entries;
+        self.lost = None;
+        self.elsewhere = None;
+        std::mem::replace(&mut self.run, writing.run)
+    }
+
+    /// Whether the journal says everything.
+    const fn has_told(&self) -> bool {
+        self.began.is_none() && self.refusals.is_empty() && self.unwritten == 0
+    }
+
+    /// What the journal does not say yet.
+    fn take_untold(&mut self, books: &Books<'_>) -> Untold {
+        let started = || What::Started {
+            workflow: books.workflow.name().to_owned(),
+            fingerprint: books.workflow.fingerprint().0,
+        };
+        let untold = Untold {
+            began: self
+                .began
+                .map(|at| Box::new(Entry::new(at, None, started()))),
+            refusals: std::mem::take(&mut self.refusals),
+            unwritten: std::mem::take(&mut self.unwritten),
+        };
+        untold.with_count(books.now)
+    }
+
     /// Somebody else has written this.
     ///
     /// Whoever reads has the turn, or nobody has: what `server`, which is us, has written itself was
@@ -514,10 +622,10 @@ impl Seen {
 /// What was written last.
 struct Last {
     version: Option<store::Version>,
-    entries: u64,
     /// The record, and whether the run that is to be written is still what it says.
     text: Option<Text>,
     holds: bool,
+    unclear: Option<Unclear>,
 }
 
 /// What the journal does not say yet.
@@ -537,6 +645,10 @@ impl Untold {
             self.refusals.push(Entry::new(now.0, None, what));
         }
         self
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.began.is_none() && self.refusals.is_empty()
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {

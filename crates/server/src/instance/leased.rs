@@ -114,7 +114,7 @@ impl Instance {
                 return Ok(false);
             }
             let mut seen = lock(&self.seen);
-            if let Ok(_turn) = self.turn.try_lock()
+            if let Some(_turn) = self.turn.try_take()
                 && is_newer(seen.version)
             {
                 seen.take_over(found, record.version, self.alarms.server());

@@ -24,7 +24,7 @@ pub(super) struct Live(Mutex<HashMap<Arc<str>, Weak<Instance>>>);
 
 impl Live {
     pub(super) fn enter(&self, instance: &Arc<Instance>) {
-        let id = Arc::clone(&instance.id);
+        let id = Arc::clone(&instance.named.id);
         lock(&self.0).insert(id, Arc::downgrade(instance));
     }
 
@@ -32,9 +32,9 @@ impl Live {
     pub(super) fn share(&self, instance: Arc<Instance>) -> Arc<Instance> {
         let there = {
             let mut live = lock(&self.0);
-            let there = live.get(&instance.id).and_then(Weak::upgrade);
+            let there = live.get(&instance.named.id).and_then(Weak::upgrade);
             if there.is_none() {
-                live.insert(Arc::clone(&instance.id), Arc::downgrade(&instance));
+                live.insert(Arc::clone(&instance.named.id), Arc::downgrade(&instance));
             }
             there
         };
@@ -247,7 +247,7 @@ impl Held {
             Order::Move(to) => {
                 let step = workflow.put(&run, to);
                 let entry = |trace| decision.entry(now, What::Moved { trace });
-                self.take(books, &run, &step, entry).await?
+                self.take(books, &run, step, entry).await?
             }
             Order::Abort => {
                 if run.position().finished {
@@ -265,7 +265,7 @@ impl Held {
                 let step = workflow.settle(&run, outcome, None);
                 let step = step.ok_or(Disobeyed::Unsettled)?;
                 let entry = |trace| decision.entry(now, What::Settled { outcome, trace });
-                let mut moved = self.take(books, &run, &step, entry).await?;
+                let mut moved = self.take(books, &run, step, entry).await?;
                 if let Some(set_off) = &mut moved.set_off {
                     let artifact = Artifact::clone(&held.artifact);
                     let done = &mut set_off.done;

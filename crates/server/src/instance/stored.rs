@@ -64,7 +64,8 @@ pub(super) static NOTHING: Made = Made {
 pub(crate) struct Running {
     pub(crate) call: u64,
     pub(crate) kind: Kind,
-    pub(crate) name: String,
+    #[serde(with = "shared_text")]
+    pub(crate) name: Arc<str>,
     /// When it must be over, in milliseconds since the epoch: what stands here after that belongs
     /// to a process that has died.
     #[serde(default)]
@@ -143,6 +144,24 @@ mod shared {
         deserializer: D,
     ) -> Result<Option<Arc<Made>>, D::Error> {
         Ok(Option::<Made>::deserialize(deserializer)?.map(Arc::new))
+    }
+}
+
+mod shared_text {
+    use super::{Arc, Deserialize};
+    use serde::{Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        text: &Arc<str>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(text)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Arc<str>, D::Error> {
+        String::deserialize(deserializer).map(Arc::from)
     }
 }
 
@@ -567,7 +586,7 @@ mod tests {
         let running = Running {
             call: 8,
             kind: Kind::Prompt,
-            name: "a\nb".to_owned(),
+            name: "a\nb".into(),
             until: u64::MAX,
             server: 3,
             made: Some(Arc::new(Made {

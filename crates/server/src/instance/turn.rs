@@ -4,13 +4,14 @@
 //! time, and whatever an operator decides.
 
 use super::{
-    Books, Instance, KeepError,
+    Books, Instance, KeepError, Seen,
     approving::Asking,
     asking::Asker,
     keeping::Writing,
     stored::{Made, Running, Unclear},
 };
 use crate::{
+    baton::Grip,
     effect::{Done, SetOff},
     journal::{Ended, Entry, What},
     principal::Principal,
@@ -23,8 +24,7 @@ use interlock_workflow::{
     Step, Trace, Workflow,
 };
 use serde_json::{Map, Value};
-use std::{borrow::Cow, sync::Arc};
-use tokio::sync::OwnedMutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 /// How many steps an instance takes at once to catch up with time. If there are more, others get
 /// a chance in between.
@@ -34,7 +34,7 @@ const MOST_STEPS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(super) instance: Arc<Instance>,
-    guard: Option<OwnedMutexGuard<()>>,
+    grip: Option<Grip>,
 }
 
 /// What came of an attempt to write a turn down.
@@ -54,11 +54,11 @@ pub(crate) struct Moved {
     /// The states that it came to: where the edge leads, and where it began again after an end.
     entered: [Option<StateId>; 2],
     /// What it remembered when it ended, if it has begun again and anybody wants to know.
-    memory: Option<Map<String, Value>>,
+    memory: Option<Box<Map<String, Value>>>,
     /// What it sets off, which whoever has the turn runs.
     pub(crate) set_off: Option<Box<SetOff>>,
     /// The question that it leads to, as it is written down.
-    pub(super) asks: Option<Running>,
+    pub(super) asks: Option<Box<Running>>,
 }
 
 /// What the end of a call comes to, before it is written down.
@@ -70,15 +70,19 @@ pub(super) struct Ending {
 }
 
 impl Moved {
-    /// What the states that it came to tell the model.
-    pub(crate) fn instructions(&self, workflow: &Workflow, principal: &Principal) -> Vec<String> {
+    /// Adds what the states that it came to tell the model.
+    pub(crate) fn instruct(
+        &self,
+        workflow: &Workflow,
+        principal: &Principal,
+        told: &mut Vec<String>,
+    ) {
         let entered = self.entered.iter().flatten();
         let texts =
             entered.filter_map(|state| Some((*state, workflow.state(*state).instructions()?)));
-        let mut told = Vec::new();
         for (state, text) in texts {
             let is_left = state != self.after().state;
-            let memory = self.memory.as_ref().filter(|_| is_left);
+            let memory = self.memory.as_deref().filter(|_| is_left);
             told.push(text.fill(&Facts {
                 args: &Value::Null,
                 result: None,
@@ -88,7 +92,6 @@ impl Moved {
                 visits: self.run.visits(state).max(1),
             }));
         }
-        told
     }
 
     pub(crate) fn after(&self) -> Position {
@@ -97,21 +100,22 @@ impl Moved {
 }
 
 impl Held {
-    pub(super) const fn new(instance: Arc<Instance>, guard: OwnedMutexGuard<()>) -> Self {
-        let guard = Some(guard);
-        Self { instance, guard }
+    pub(super) const fn new(instance: Arc<Instance>, grip: Grip) -> Self {
+        let grip = Some(grip);
+        Self { instance, grip }
     }
 
-    fn let_go(&mut self) {
+    fn let_go(&mut self) -> MutexGuard<'_, Seen> {
         let mut seen = lock(&self.instance.seen);
         seen.attended = false;
-        self.guard = None;
+        self.grip = None;
+        seen
     }
 
     /// Gives the turn back of an instance that could not be looked after: somebody tries again, but
     /// not before then.
     pub(super) fn give_up(mut self, again: u64) {
-        self.let_go();
+        drop(self.let_go());
         self.instance.arm_at(again);
     }
 
@@ -138,7 +142,7 @@ impl Held {
                 self.lose(&books, &run, &lost).await
             } else if let Some(step) = books.workflow.expire(&run, books.now.0) {
                 let timer = |trace| Entry::new(books.now.0, None, What::Timer { trace });
-                self.take(&books, &run, &step, timer).await.map(Some)
+                self.take(&books, &run, step, timer).await.map(Some)
             } else {
                 return Ok(run);
             };
@@ -230,7 +234,7 @@ impl Held {
         (made, agreed): (Option<&Arc<Made>>, Option<Box<What>>),
         until: Time,
     ) -> Result<Marked, KeepError> {
-        let running = self.marking(binding, made, until);
+        let running = self.marking(self.next_call(), binding, made, until);
         let writing = Writing {
             running: Some(&running),
             what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what).written()),
@@ -249,30 +253,35 @@ impl Held {
 
     /// The turn of a call that begins.
     pub(super) fn into_turn(self, running: Running, binding: &Binding, is_written: bool) -> Turn {
-        let version = lock(&self.instance.seen).version;
+        let version = || lock(&self.instance.seen).version;
         Turn {
+            version: is_written.then(version).flatten(),
             held: self,
             reads_result: binding.reads_result(),
             bound: Some(binding.id()),
             running: Some(running),
-            version,
             is_written,
             is_open: false,
         }
     }
 
+    /// Which call the next one is.
+    pub(super) fn next_call(&self) -> u64 {
+        lock(&self.instance.seen).next_call()
+    }
+
     /// What is written when a call begins.
     pub(super) fn marking(
         &self,
+        call: u64,
         binding: &Binding,
         made: Option<&Arc<Made>>,
         until: Time,
     ) -> Running {
-        let calls = lock(&self.instance.seen).calls;
         Running {
-            call: calls.saturating_add(1),
+            call,
             kind: binding.artifact().kind,
-            name: binding.artifact().name.clone(),
+            name: binding.shared_name(),
             until: until.0,
             server: self.instance.alarms.server(),
             made: made.cloned(),
@@ -285,7 +294,7 @@ impl Held {
         &self,
         books: &Books<'_>,
         run: &Arc<Run>,
-        step: &Step<'_>,
+        step: Step<'_>,
         entry: impl FnOnce(Trace) -> Entry + Send,
     ) -> Result<Moved, KeepError> {
         self.take_asking(books, run, step, entry, None).await
@@ -297,7 +306,7 @@ impl Held {
         &self,
         books: &Books<'_>,
         run: &Arc<Run>,
-        step: &Step<'_>,
+        step: Step<'_>,
         entry: impl FnOnce(Trace) -> Entry + Send,
         asker: Option<(Asker<'_>, &Running)>,
     ) -> Result<Moved, KeepError> {
@@ -308,16 +317,15 @@ impl Held {
         let asks = asks.map(|(asker, of)| asker.question(books, of, step.effects));
         self.put_down(books, (run, &moved.run), entry, asks.as_ref())
             .await?;
-        moved.asks = asks;
+        moved.asks = asks.map(Box::new);
         Ok(moved)
     }
 
     /// The step as it is for this instance: a handle never means another run.
-    fn as_kept<'a, 'w>(&self, step: &'a Step<'w>) -> Cow<'a, Step<'w>> {
-        if self.instance.is_leased() && step.terminal {
-            Cow::Owned(step.clone().finishing())
-        } else {
-            Cow::Borrowed(step)
+    fn as_kept<'w>(&self, step: Step<'w>) -> Step<'w> {
+        match self.instance.is_leased() {
+            true => step.finishing(),
+            false => step,
         }
     }
 
@@ -329,7 +337,8 @@ impl Held {
         step: &Step<'_>,
         call: Option<u64>,
     ) -> Moved {
-        let mut after = Arc::clone(run);
+        let spare = lock(&self.instance.seen).spare.take();
+        let mut after = copy(run, spare);
         Arc::make_mut(&mut after).apply(books.workflow, step, books.now.0);
         let leaves = step.enters || step.terminal;
         let anew = step.enters && step.after.state != step.to;
@@ -339,7 +348,7 @@ impl Held {
             before: run.position(),
             run: after,
             entered: [leaves.then_some(step.to), anew.then_some(step.after.state)],
-            memory: is_told.then(|| remembered(run, step)),
+            memory: is_told.then(|| Box::new(remembered(run, step))),
             set_off: sets_off.then(|| {
                 Box::new(SetOff {
                     names: step.effects.to_vec(),
@@ -429,7 +438,7 @@ impl Held {
             ..writing
         };
         self.instance.write(books, writing).await?;
-        moved.asks = asks;
+        moved.asks = asks.map(Box::new);
         Ok(moved)
     }
 
@@ -454,7 +463,7 @@ impl Held {
             lock(&self.instance.seen).unclear = Some(unclear);
         }
         let step = books.workflow.step(run, binding, &end);
-        let step = self.as_kept(&step);
+        let step = self.as_kept(step);
         let mut moved = self.moved(books, run, &step, Some(running.call));
         if let Some(set_off) = &mut moved.set_off {
             let artifact = Artifact::new(running.kind, &*running.name);
@@ -483,6 +492,17 @@ impl Held {
     }
 }
 
+/// A run like this one, written over another that nobody has any more, if there is one.
+fn copy(run: &Run, spare: Option<Arc<Run>>) -> Arc<Run> {
+    if let Some(mut spare) = spare
+        && let Some(free) = Arc::get_mut(&mut spare)
+    {
+        free.clone_from(run);
+        return spare;
+    }
+    Arc::new(run.clone())
+}
+
 /// What an instance remembers before it begins again.
 fn remembered(run: &Run, step: &Step<'_>) -> Map<String, Value> {
     let mut memory = run.memory().clone();
@@ -499,11 +519,13 @@ impl Drop for Held {
     /// Whoever looked after what is due may have found the instance taken, and is told that it is
     /// free again: in this order, or nobody would hear of it.
     fn drop(&mut self) {
-        if self.guard.is_none() {
+        if self.grip.is_none() {
             return;
         }
-        self.let_go();
-        self.instance.arm();
+        let change = self.let_go().rearm();
+        if let Some(change) = change {
+            self.instance.arrange(change);
+        }
     }
 }
 
@@ -520,7 +542,7 @@ pub(crate) struct Turn {
     pub(super) is_open: bool,
     /// The record says that it runs.
     pub(super) is_written: bool,
-    /// Which version of the record that is, or which was found.
+    /// Which version of the record that is.
     pub(super) version: Option<Version>,
 }
 
@@ -531,8 +553,8 @@ impl Turn {
     }
 
     /// The call is written down to its end, but for what is asked then.
-    pub(super) fn goes_on_with(&mut self, asks: Option<Running>) {
-        self.running = asks;
+    pub(super) fn goes_on_with(&mut self, asks: Option<Box<Running>>) {
+        self.running = asks.map(|running| *running);
         self.version = lock(&self.held.instance.seen).version;
     }
 

@@ -136,7 +136,7 @@ async fn a_step_that_nobody_waits_for_is_unknown() {
     let (store, flow) = (MemoryStore::default(), flow());
     let (all, instance) = (books(&store, &flow, NOW), instance(&flow));
     let mut turn = begin(&instance, all, NOW).await;
-    let pen = instance.pen.lock().await;
+    let pen = instance.pen.take().await;
     let mut commit = Box::pin(turn.commit(all, Outcome::Success, None, None));
     assert!(futures_util::poll!(&mut commit).is_pending());
     drop(commit);
@@ -246,4 +246,74 @@ async fn a_call_that_is_lost_stays_lost_whenever_the_record_follows() {
         held.catch_up(books).await.unwrap();
         assert_eq!(state(&instance, &flow), "unclear", "{writes_first}");
     }
+}
+
+async fn entries(store: &MemoryStore) -> usize {
+    let key = Key::new(super::super::KIND, "i").unwrap();
+    store.journal(&key, Seq::START, 1_000).await.unwrap().len()
+}
+
+#[tokio::test]
+async fn nothing_is_written_at_once_while_somebody_has_the_pen() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    get_behind(&instance, books);
+    let written = entries(&store).await;
+    let end = Outcome::Success;
+    let mut turn = begin_at_once(&instance, books);
+    let pen = instance.pen.take().await;
+    assert!(turn.commit_at_once(&books, end, None).is_none());
+    assert_eq!(entries(&store).await, written);
+    drop(pen);
+    assert!(turn.commit_at_once(&books, end, None).unwrap().is_ok());
+    assert_eq!(entries(&store).await, written + 1);
+}
+
+#[tokio::test]
+async fn what_was_refused_before_a_move_at_once_stands_before_it_in_the_journal() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    get_behind(&instance, books);
+    instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
+    let mut turn = begin_at_once(&instance, books);
+    let moved = turn.commit_at_once(&books, Outcome::Success, None);
+    moved.unwrap().unwrap();
+    let key = Key::new(super::super::KIND, "i").unwrap();
+    let journal = store.journal(&key, Seq::START, 1_000).await.unwrap();
+    let told: Vec<String> = journal
+        .iter()
+        .map(|entry| {
+            let entry: serde_json::Value = serde_json::from_slice(&entry.bytes).unwrap();
+            entry["what"].as_str().unwrap().to_owned()
+        })
+        .collect();
+    assert_eq!(told, ["started", "step", "step", "refused", "step"]);
+}
+
+/// What a handler sees of an instance is what it was when its call began, however long it keeps
+/// that.
+#[tokio::test]
+async fn a_run_that_somebody_has_is_not_written_over() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    let step = |now: u64, outcome| {
+        let books = Books {
+            now: Time(now),
+            ..books
+        };
+        let seen = instance.run();
+        let mut turn = begin_at_once(&instance, books);
+        assert!(turn.commit_at_once(&books, outcome, None).unwrap().is_ok());
+        seen
+    };
+    let mut kept = Vec::new();
+    for now in 2_000..2_010 {
+        let seen = step(now, Outcome::Success);
+        // Those that nobody keeps are written over in between.
+        if now % 3 == 0 {
+            kept.push((seen.clone(), (*seen).clone()));
+        }
+        assert!(kept.iter().all(|(seen, was)| **seen == *was));
+    }
+    assert_eq!(kept.len(), 3);
 }
