@@ -15,7 +15,9 @@ pub(super) fn request<'a>(text: &'a str, limits: &Limits) -> Option<Request<'a>>
     let (mut version, mut id, mut method, mut params) = (None, None, None, None);
     rest.take("{")?;
     loop {
-        if version.is_none() && rest.take("\"jsonrpc\":").is_some() {
+        if version.is_none() && rest.take("\"jsonrpc\":\"2.0\"").is_some() {
+            version = Some("2.0");
+        } else if version.is_none() && rest.take("\"jsonrpc\":").is_some() {
             version = Some(rest.spaces().string()?);
         } else if id.is_none() && rest.take("\"id\":").is_some() {
             id = Some(id_of(rest.spaces(), limits)?);
