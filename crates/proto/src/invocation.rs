@@ -216,7 +216,7 @@ pub enum Effect {
     Respond,
     /// Answer with what is asked.
     Ask,
-    /// Answer with this. Boxed, as it is large and rare.
+    /// Answer with this.
     Refuse(Refusal),
     /// Do not answer: the client took it back.
     Suppress,

@@ -247,6 +247,7 @@ impl Instance {
 
     /// Waits for its turn, or takes no for an answer. `None`: another call holds the instance.
     pub(crate) async fn turn(self: Arc<Self>, busy: Busy) -> Option<Held> {
+        let leaves = Leaves(Some(Arc::clone(&self)));
         let grip = match busy {
             Busy::Wait => self.turn.take().await,
             Busy::Refuse => {
@@ -262,6 +263,7 @@ impl Instance {
                 }
             }
         };
+        leaves.stay();
         Some(Held::new(self, grip))
     }
 
@@ -342,6 +344,24 @@ impl Seen {
     /// Which call the next one is.
     const fn next_call(&self) -> u64 {
         self.calls.saturating_add(1)
+    }
+}
+
+/// Somebody who waits for its turn. If it goes away just when it was its turn, whoever looked after
+/// what is due may have found the instance taken: it is told that the instance is free again.
+struct Leaves(Option<Arc<Instance>>);
+
+impl Leaves {
+    fn stay(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Leaves {
+    fn drop(&mut self) {
+        if let Some(instance) = &self.0 {
+            instance.arm();
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 mod tool;
 
 use crate::{
-    call::{Purpose, Sought, Start},
+    call::{Purpose, Sought, Start, quietly},
     catalogue::{CheckedTemplate, Listing},
     convert::{self, Answer, No},
     handle::{self, Source},
@@ -32,7 +32,13 @@ use serde::{
     de::{IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::{Value, value::RawValue};
-use std::{borrow::Cow, fmt, sync::Arc, time::Duration};
+use std::{
+    borrow::Cow,
+    fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 use tokio::sync::Semaphore;
 
 /// What a request leads to.
@@ -105,6 +111,21 @@ impl<'a> Asked<'a> {
 impl Inner {
     /// Reads the parameters of a method that may be called, and says what it leads to.
     pub(crate) fn plan(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
+        // Arguments are read by types of the application, which may panic.
+        let planned = catch_unwind(AssertUnwindSafe(|| self.planned(asked)));
+        planned.unwrap_or_else(|payload| {
+            quietly(|| drop(payload));
+            let refusal =
+                Refusal::new(Code::InternalError).because("reading the arguments panicked");
+            // What is our fault rather than the client's, a model reads as a result.
+            if asked.method == Method::ToolsCall {
+                return Ok(self.refuse(asked, Kind::Tool, refusal.into()));
+            }
+            Err(refusal)
+        })
+    }
+
+    fn planned(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         match asked.method {
             Method::Ping => Ok(Plan::Ready(raw(&serde_json::json!({})))),
             Method::Discover => Ok(Plan::Ready(raw(&self.discover_result()))),

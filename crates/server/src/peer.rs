@@ -240,7 +240,7 @@ impl Peer {
     pub(crate) fn on_incoming(self: &Arc<Self>, incoming: &Incoming<'_>, route: &Route, at: Time) {
         match incoming {
             Incoming::One(frame) => self.on_frame(frame, route, at),
-            Incoming::Batch(batch) => self.on_batch(batch, route, at),
+            Incoming::Batch(batch) => self.on_batch(batch, route),
         }
     }
 
@@ -256,13 +256,15 @@ impl Peer {
     }
 
     /// Takes a batch. What is said about its members is said together.
-    fn on_batch(self: &Arc<Self>, batch: &Batch<'_>, route: &Route, at: Time) {
+    fn on_batch(self: &Arc<Self>, batch: &Batch<'_>, route: &Route) {
         let gathering = Gathering::route(batch.answers(), route.clone());
         if gathering.is_none() {
             route.silent();
         }
         let route = gathering.as_ref().unwrap_or(route);
         for member in &batch.members {
+            // What one does at once must not count for the next.
+            let at = self.inner.clock.now();
             match member {
                 Ok(frame) => self.on_frame(frame, route, at),
                 Err(malformed) => self.on_malformed(malformed.clone(), route, at),

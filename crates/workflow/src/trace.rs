@@ -174,6 +174,7 @@ impl Step<'_> {
         let edge = workflow.edge(self.taken?);
         let is_usual = self.from == edge.from
             && !self.terminal
+            && !self.after.finished
             && self.faults.is_empty()
             && self.held.is_none()
             && edge.cause.is_end(outcome);

@@ -98,8 +98,10 @@ impl Running {
             return Judged::InTurn(Waiting::Turn(turn.boxed()));
         }
         let bound = self.bound.map(|bound| workflow.binding(bound));
-        // Whoever finds the turn free need not be judged before it has it.
+        // Whoever finds the turn free need not be judged before it has it, unless it might have to
+        // wait with it in hand.
         if bound.is_some_and(Binding::moves)
+            && self.places.is_none()
             && let Some(held) = instance.turn_at_once()
         {
             return Judged::InTurn(Waiting::Held(Some(held)));

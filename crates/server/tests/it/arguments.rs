@@ -272,3 +272,34 @@ async fn a_handler_cannot_speak_for_the_server() {
     assert_eq!(answer["_meta"]["dev.interlock/workflow"]["state"], "done");
     assert_eq!(answer["_meta"]["mine"], 1);
 }
+
+/// A type of the application that does not expect what its schema allows.
+#[derive(JsonSchema)]
+struct Fragile {
+    #[expect(dead_code, reason = "it is there for the schema")]
+    item: String,
+}
+
+impl<'de> serde::Deserialize<'de> for Fragile {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = Value::deserialize(deserializer)?;
+        let item = read["item"].as_str().unwrap().to_owned();
+        assert_ne!(item, "egg", "it breaks");
+        Ok(Self { item })
+    }
+}
+
+/// It costs its own call and nothing else, whether its arguments are read from text or from values.
+#[tokio::test]
+async fn arguments_on_which_their_type_panics_fail_their_call_alone() {
+    let work = Tool::new("work", |_: Fragile, _: Context| async { "whole" });
+    let (mut client, _connection) = connect(&desk(work).build().unwrap());
+    client.initialize().await;
+    for egg in [json!({"item": "egg"}), json!({"item": "egg", "more": []})] {
+        let (_, result) = client.call("work", egg).await;
+        assert_eq!(result["isError"], true, "{result}");
+        assert_eq!(refusal(&result), 1079, "{result}");
+    }
+    let (_, result) = client.call("work", json!({"item": "stone"})).await;
+    assert_eq!(result["content"][0]["text"], "whole", "{result}");
+}

@@ -1,8 +1,10 @@
 //! Batches: several messages in one array, which only 2025-03-26 has.
 
 use crate::common::{OnCancel, desk, held, tool};
-use interlock_testkit::{Client, connect};
+use interlock::{Context, NoArguments, Server, Tool};
+use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
+use std::{sync::Arc, time::Duration};
 
 async fn initialize(client: &mut Client, version: &str) {
     let params = json!({
@@ -113,4 +115,35 @@ async fn other_versions_have_no_batches() {
         let answer = client.receive().await.unwrap();
         assert_eq!(answer["error"]["code"], -32600, "{version}: {answer}");
     }
+}
+
+/// What one member does at once does not count as the time of the next.
+#[tokio::test]
+async fn the_time_of_a_call_begins_when_its_turn_in_the_batch_comes() {
+    let clock = Arc::new(ManualClock::new());
+    let passes = Arc::clone(&clock);
+    let slow = Tool::new("slow", move |_: NoArguments, _: Context| {
+        passes.advance(Duration::from_secs(3600));
+        async { "slow" }
+    });
+    let patient = Tool::new("patient", |_: NoArguments, _: Context| async {
+        tokio::task::yield_now().await;
+        "in time"
+    });
+    let server = Server::builder("desk", "0").tool(slow).tool(patient);
+    let (mut client, _connection) = connect(&server.clock(clock).build().unwrap());
+    initialize(&mut client, "2025-03-26").await;
+    client
+        .send(json!([
+            request(10, "tools/call", json!({"name": "slow"})),
+            request(11, "tools/call", json!({"name": "patient"})),
+        ]))
+        .await;
+    let (_, answers) = batch(&mut client).await;
+    let answers = answers.as_array().unwrap();
+    let second = answers.iter().find(|one| one["id"] == 11).unwrap();
+    assert_eq!(
+        second["result"]["content"][0]["text"], "in time",
+        "{second}"
+    );
 }

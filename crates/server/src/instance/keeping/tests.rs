@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::instance::{Alarms, Marked, Turn};
+use futures_util::FutureExt;
 use interlock_store::{Key, MemoryStore};
 use interlock_workflow::{Kind, Outcome, Pass, Workflow, end};
 
@@ -316,4 +317,31 @@ async fn a_run_that_somebody_has_is_not_written_over() {
         assert!(kept.iter().all(|(seen, was)| **seen == *was));
     }
     assert_eq!(kept.len(), 3);
+}
+
+/// The turn is handed to whoever comes next. If that one goes away before it looks, what fell due in
+/// between must not be forgotten.
+#[tokio::test]
+async fn a_turn_that_is_not_taken_up_is_free_again_and_somebody_looks_after_the_instance() {
+    let minute = std::time::Duration::from_secs(60);
+    let flow = Workflow::builder("w")
+        .state("a", |s| {
+            s.initial()
+                .tool("go", |t| t.success("b"))
+                .after(minute, "b")
+        })
+        .state("b", |s| s.tool("end", |t| t.success(end("a"))))
+        .build()
+        .unwrap();
+    let instance = instance(&flow);
+    let held = instance.turn_at_once().unwrap();
+    let mut next = Box::pin(Arc::clone(&instance).turn(Busy::Wait));
+    assert!(next.as_mut().now_or_never().is_none());
+    drop(held);
+    // Whoever looks after it finds it taken.
+    assert!(lock(&instance.seen).armed.take().is_some());
+    assert!(instance.turn_to_attend().is_none());
+    drop(next);
+    assert!(lock(&instance.seen).armed.is_some());
+    assert!(instance.turn_to_attend().is_some());
 }
