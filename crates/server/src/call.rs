@@ -133,9 +133,9 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    pub(crate) fn new(inner: &Arc<Inner>, start: Start, line: Line) -> Self {
+    pub(crate) fn new(start: Start, line: Line) -> Self {
         Self {
-            shared: Arc::new(Shared::new(Arc::clone(inner), line.caller)),
+            shared: Arc::new(Shared::new(line.caller)),
             route: line.route,
             signals: Signals::default(),
             at: line.at,
@@ -305,9 +305,10 @@ impl Running {
     }
 
     fn finished_already(&mut self) -> Option<Input> {
-        let Came::Finished(finished) = self.waiting.ready()? else {
+        let Waiting::Handler(handler) = &mut self.waiting else {
             return None;
         };
+        let finished = handler.finished()?;
         if self.shared.voice.is_silent() {
             self.waiting = Waiting::Nothing;
             return Some(self.finished(finished));
@@ -318,8 +319,8 @@ impl Running {
         None
     }
 
-    fn inner(&self) -> &Inner {
-        &self.shared.inner
+    fn inner(&self) -> &Arc<Inner> {
+        self.shared.caller.inner()
     }
 
     /// A call that was taken back while it waited must not begin, even if its turn has come.
@@ -329,7 +330,7 @@ impl Running {
                 biased;
                 signal = self.signals.next() => return signal,
                 came = self.waiting.next() => came,
-                () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => return Input::Tick,
+                () = clock::sleep_until(&*self.shared.caller.inner().clock, self.state.wake_at()) => return Input::Tick,
             };
             let Some(input) = self.input(came).await else {
                 continue;
@@ -348,7 +349,7 @@ impl Running {
                     biased;
                     () = self.route.room() => {}
                     signal = self.signals.next() => return signal,
-                    () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => {
+                    () = clock::sleep_until(&*self.shared.caller.inner().clock, self.state.wake_at()) => {
                         return Input::Tick;
                     }
                 }
@@ -383,14 +384,15 @@ impl Running {
                 }
                 words = voice.next() => self.dialogue().words = words,
                 signal = self.signals.next() => return signal,
-                () = clock::sleep_until(&*self.shared.inner.clock, self.state.wake_at()) => return Input::Tick,
+                () = clock::sleep_until(&*self.shared.caller.inner().clock, self.state.wake_at()) => return Input::Tick,
             }
         }
     }
 
     /// What the machine has to know before anybody speaks on.
     fn urgent(&mut self) -> Option<Input> {
-        let is_late = |due| self.shared.inner.clock.now() >= due;
+        let clock = &*self.shared.caller.inner().clock;
+        let is_late = |due| clock.now() >= due;
         let tick = || {
             self.state
                 .wake_at()
@@ -466,24 +468,24 @@ impl Running {
 
     fn finished(&mut self, finished: Finished) -> Input {
         let result = match finished {
-            Ok(Ok(mut reply)) => {
-                reply.disown();
-                Ok(reply)
-            }
-            Ok(Err(failure)) => Err(failure),
+            Ok(result) => self.reply.insert(result),
             Err(payload) => {
                 quietly(|| drop(payload));
                 return Input::Panicked;
             }
         };
-        let input = match &result {
-            Ok(reply) if reply.is_error() => Input::Finished(Finish::Error),
-            Ok(_) => Input::Finished(Finish::Success),
+        match result {
+            Ok(reply) => {
+                reply.disown();
+                Input::Finished(if reply.is_error() {
+                    Finish::Error
+                } else {
+                    Finish::Success
+                })
+            }
             Err(failure) if failure.is_stopped() => Input::Stopped,
             Err(_) => Input::Finished(Finish::Error),
-        };
-        self.reply = Some(result);
-        input
+        }
     }
 
     /// Does what the machine orders. Without a turn there is nothing to commit.
@@ -535,8 +537,8 @@ impl Running {
             return self.respond_as_kept(*said);
         }
         let answer = match self.reply.take() {
-            Some(Ok(reply)) => {
-                let reply = self.warned(reply);
+            Some(Ok(mut reply)) => {
+                self.warn_in(&mut reply);
                 convert::replied(reply, self.stamp())
             }
             Some(Err(failure)) => match self.warned_failure(&failure) {
@@ -568,7 +570,12 @@ impl Running {
         // Who comes back too late for a person's yes is told so, and not that the seal is broken.
         let until = sealed.as_ref().map_or(now, |sealed| Time(sealed.until));
         let expires = now.max(until) + patience;
-        match round.ask(&self.shared.inner.sealer, &questions, sealed, expires) {
+        match round.ask(
+            &self.shared.caller.inner().sealer,
+            &questions,
+            sealed,
+            expires,
+        ) {
             Ok(mut result) => {
                 result["_meta"] = self.stamp().meta().into();
                 self.said = Some(Answer::Asks(result));

@@ -5,6 +5,7 @@ use crate::{
     peer::Peer,
     principal::Principal,
     round::Round,
+    server::Inner,
 };
 use interlock_proto::{Ability, Level, Refusal, Version};
 use serde_json::value::RawValue;
@@ -76,6 +77,7 @@ pub(crate) enum Way {
     Session(Arc<Peer>),
     /// It has to come back with answers.
     Alone {
+        inner: Arc<Inner>,
         client: Client,
         /// From which level on it wants log messages.
         level: Option<Level>,
@@ -85,6 +87,14 @@ pub(crate) enum Way {
 }
 
 impl Caller {
+    /// The server that is called.
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
+        match &self.way {
+            Way::Session(peer) => &peer.inner,
+            Way::Alone { inner, .. } => inner,
+        }
+    }
+
     /// What the caller said of itself, in the hands of whoever asks.
     pub(crate) fn introduced<T>(&self, ask: impl FnOnce(&Client) -> T) -> T {
         match &self.way {

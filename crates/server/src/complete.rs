@@ -32,8 +32,7 @@ impl Inner {
             value,
             arguments: arguments.unwrap_or_default(),
         };
-        let offering = self.offering();
-        let completers = reference.completers(&offering.catalogue, &name)?;
+        let completers = reference.completers(&asked.offering.catalogue, &name)?;
         let Some(handler) = completers.prepare(&name, partial) else {
             let nothing = Completion::default().into_result();
             let nothing = Reply::Completion(Box::new(nothing));

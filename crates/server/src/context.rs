@@ -43,7 +43,6 @@ pub struct Context(Arc<Shared>);
 
 /// What a call, its handler and whatever the handler starts have in common.
 pub(crate) struct Shared {
-    pub(crate) inner: Arc<Inner>,
     pub(crate) caller: Caller,
     pub(crate) voice: Voice,
     /// Known from the handler's start on.
@@ -54,10 +53,9 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(inner: Arc<Inner>, caller: Caller) -> Self {
+    pub(crate) fn new(caller: Caller) -> Self {
         Self {
-            app: inner.lifespan.app(),
-            inner,
+            app: caller.inner().lifespan.app(),
             caller,
             voice: Voice::default(),
             place: None,
@@ -84,7 +82,7 @@ impl Context {
     }
 
     pub(crate) fn inner(&self) -> &Inner {
-        &self.0.inner
+        self.0.caller.inner()
     }
 
     /// The result tells where this instance stands.
@@ -101,7 +99,7 @@ impl Context {
     /// The state in which the call was admitted.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        let (workflow, place) = (self.0.inner.workflow.as_ref()?, self.0.place.as_ref()?);
+        let (workflow, place) = (self.inner().workflow.as_ref()?, self.0.place.as_ref()?);
         Some(workflow.state_name(place.run.position().state))
     }
 
@@ -364,8 +362,8 @@ impl Context {
         if !self.0.voice.say(Word::Ask(asking)).await {
             return Err(AskError::Ended);
         }
-        let clock = &*self.0.inner.clock;
-        let late = clock.now() + self.0.inner.ask_timeout;
+        let clock = &*self.inner().clock;
+        let late = clock.now() + self.inner().ask_timeout;
         let answered = tokio::select! {
             answered = answer => answered.unwrap_or(Err(AskError::Ended)),
             () = self.cancelled() => Err(AskError::Ended),

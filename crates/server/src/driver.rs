@@ -4,8 +4,10 @@
 //! does not read: reading stops while too much is waiting to be written.
 
 use crate::{
+    call::quietly,
     clock,
     instance::KeepError,
+    offering::Seen,
     outbox::Outbox,
     peer::Peer,
     principal::Principal,
@@ -38,6 +40,7 @@ where
     let peer = Peer::new(&inner, Principal::anonymous(), inner.rules, route.clone())?;
     within_drain_time(&inner, find_instance(&inner, &peer, Is::New)).await;
     let mut out = Outbox::default();
+    let mut seen = None;
     let stop = std::pin::pin!(stop.fuse());
     let mut stop = Seldom::new(stop);
     let mut reading = Ok(true);
@@ -45,10 +48,11 @@ where
         outlet.attend();
         while matches!(reading, Ok(true)) && outlet.has_room() {
             match lines.ready() {
-                Some(line) => take(&inner, &peer, &line, &route),
+                Some(line) => take(&peer, &line, &mut seen, &route),
                 None => break,
             }
         }
+        quietly(|| seen = None);
         // In this order: a call that is no longer there has put its answer into the outlet.
         let quiet = peer.is_quiet();
         outlet.take(&mut out);
@@ -78,7 +82,7 @@ where
                 if line == Line::End && reading.is_ok() {
                     reading = Ok(false);
                 }
-                take(&inner, &peer, &line, &route);
+                take(&peer, &line, &mut seen, &route);
             }
             () = outlet.woken() => {}
             () = clock::sleep_until(&*inner.clock, outlook.wake_at) => peer.tick(),
@@ -101,9 +105,13 @@ fn lost(error: &io::Error, outlet: &Outlet, out: &mut Outbox, peer: &Arc<Peer>) 
     peer.gone();
 }
 
-fn take(inner: &Inner, peer: &Arc<Peer>, line: &Line<'_>, route: &Route) {
+fn take(peer: &Arc<Peer>, line: &Line<'_>, seen: &mut Option<Seen>, route: &Route) {
+    let inner = &peer.inner;
     match line {
-        Line::Whole(bytes) => peer.on_message(bytes, route),
+        Line::Whole(bytes) => {
+            let offering = inner.offerings.look(seen);
+            peer.on_message(bytes, offering, route);
+        }
         Line::TooLong => {
             let malformed = Malformed::too_large(&inner.limits);
             peer.on_malformed(malformed, route, inner.clock.now());

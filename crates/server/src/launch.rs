@@ -18,9 +18,9 @@ use tokio::sync::Notify;
 pub(crate) type Rest = BoxFuture<'static, ()>;
 
 /// How a call has begun.
-pub(crate) enum Launched<'a> {
-    /// It did not have to wait. This is said in the end, and it runs until that has been done.
-    Ended(Option<Answer>, Counted<'a>),
+pub(crate) enum Launched {
+    /// It did not have to wait, and this is said in the end.
+    Ended(Option<Answer>),
     /// It has to wait.
     Waits(Rest),
     /// It had to wait, but nothing is left of it.
@@ -36,9 +36,8 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
     start: Start,
     line: Line,
     waits: impl FnOnce() -> Option<(Signals, Done)>,
-) -> Launched<'_> {
-    let mut call = Running::new(inner, start, line);
-    let counted = inner.calls.begin();
+) -> Launched {
+    let mut call = Running::new(start, line);
     let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
     if !matches!(begun, Ok(false)) {
         // What a handler leaves behind may panic when it is cleaned up.
@@ -51,10 +50,9 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
             quietly(|| drop(payload));
             Some(broken())
         });
-        return Launched::Ended(said, counted);
+        return Launched::Ended(said);
     }
-    let long = inner.calls.begin_long();
-    drop(counted);
+    let counted = inner.calls.begin();
     let Some((signals, done)) = waits() else {
         return Launched::Gone;
     };
@@ -64,7 +62,7 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;
         done(ended.unwrap_or_else(|_| Some(broken())));
-        drop(long);
+        drop(counted);
     });
     // Without the runtime's rationing: a call that has to wait must at least get in line now, or
     // the calls behind it would overtake it.
@@ -83,7 +81,8 @@ fn broken() -> Answer {
     No::from(Refusal::new(Code::InternalError)).into()
 }
 
-/// The calls that have begun and not ended, whoever made them.
+/// The calls that wait for something, whoever made them. Those that do not end with the task that
+/// they came in by.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Arc<Count>);
 
@@ -98,24 +97,15 @@ struct Count {
 
 /// One of the calls, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted<'a>(&'a Count);
-
-/// One of the calls that have to wait, until it is dropped.
-#[derive(Debug)]
-struct CountedLong(Arc<Count>);
+struct Counted(Arc<Count>);
 
 impl Calls {
-    fn begin(&self) -> Counted<'_> {
-        self.0.begin();
-        Counted(&self.0)
+    fn begin(&self) -> Counted {
+        self.0.running.fetch_add(1, Ordering::SeqCst);
+        Counted(Arc::clone(&self.0))
     }
 
-    fn begin_long(&self) -> CountedLong {
-        self.0.begin();
-        CountedLong(Arc::clone(&self.0))
-    }
-
-    /// Completes when no call runs. By then their handlers have let go of what they had.
+    /// Completes when none of them runs. By then their handlers have let go of what they had.
     pub(crate) async fn ended(&self) {
         // Either this sees the last one end, or the last one sees that somebody waits.
         self.0.waiting.fetch_add(1, Ordering::SeqCst);
@@ -131,10 +121,6 @@ impl Calls {
 }
 
 impl Count {
-    fn begin(&self) {
-        self.running.fetch_add(1, Ordering::SeqCst);
-    }
-
     fn end(&self) {
         if self.running.fetch_sub(1, Ordering::SeqCst) == 1
             && self.waiting.load(Ordering::SeqCst) > 0
@@ -153,13 +139,7 @@ impl Drop for Waits<'_> {
     }
 }
 
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
-}
-
-impl Drop for CountedLong {
+impl Drop for Counted {
     fn drop(&mut self) {
         self.0.end();
     }
@@ -174,7 +154,7 @@ mod tests {
     fn the_end_of_all_calls_is_the_end_of_the_last() {
         let calls = Calls::default();
         assert!(calls.ended().now_or_never().is_some());
-        let (one, other) = (calls.begin(), calls.begin_long());
+        let (one, other) = (calls.begin(), calls.begin());
         let mut ended = Box::pin(calls.ended());
         assert!(ended.as_mut().now_or_never().is_none());
         drop(other);

@@ -11,6 +11,7 @@ use crate::{
     instance::{Instance, Made},
     lists::Stock,
     model::JsonObject,
+    offering::Offering,
     principal::Principal,
     round::{Retry, Round, Same},
     sampling,
@@ -84,6 +85,8 @@ enum Whose<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) method: Method,
+    /// What there was to be used when it came.
+    pub(crate) offering: &'a Offering,
     pub(crate) params: Option<&'a Params<'a>>,
     pub(crate) version: Version,
     /// The instance of the connection; stateless requests have none.
@@ -152,7 +155,7 @@ impl Inner {
 
     fn list(&self, asked: Asked<'_>, listing: Listing) -> Result<Plan, Refusal> {
         let cursor = cursor(asked)?;
-        let offering = self.offering();
+        let offering = asked.offering;
         let stock = Stock {
             catalogue: &offering.catalogue,
             workflow: self.workflow.as_ref(),
@@ -186,7 +189,7 @@ impl Inner {
         uri::check(&uri).map_err(|why| {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
         })?;
-        let offering = self.offering();
+        let offering = asked.offering;
         let resource = offering.catalogue.resource(&uri);
         // Only a workflow can mean another one than the first.
         let most = if self.workflow.is_some() {
@@ -295,7 +298,7 @@ impl Inner {
 
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let (name, arguments, retry) = Call::read(asked)?;
-        let offering = self.offering();
+        let offering = asked.offering;
         let Some(prompt) = offering.catalogue.prompt(&name) else {
             return Err(unknown_prompt(&name));
         };

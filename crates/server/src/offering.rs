@@ -4,15 +4,20 @@
 
 use crate::{
     builder::BuildError,
+    call::quietly,
     catalogue::Catalogue,
     handler::{Prompt, Resource, ResourceTemplate, Tool},
     lists::Lists,
     server::{Inner, Server},
 };
+use interlock_proto::{Refusal, Version, era::Method, negotiation};
 use interlock_workflow::{Finding, Kind, Workflow};
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{
+        Arc, Mutex, PoisonError, RwLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// Everything a server has, with the lists of it.
@@ -24,10 +29,19 @@ pub(crate) struct Offering {
     findings: Vec<String>,
 }
 
+impl Offering {
+    /// Whether a 2026-07-28 request may call this method.
+    pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
+        negotiation::allows(version, self.catalogue.capabilities(), method)
+    }
+}
+
 /// The offering of the moment.
 #[derive(Debug)]
 pub(crate) struct Offerings {
     now: RwLock<Arc<Offering>>,
+    /// How often it has changed.
+    edition: AtomicU64,
     /// Whoever changes it, one at a time.
     changing: Mutex<()>,
     page_size: Option<NonZeroUsize>,
@@ -47,6 +61,7 @@ impl Offerings {
         };
         Self {
             now: RwLock::new(Arc::new(offering)),
+            edition: AtomicU64::new(0),
             changing: Mutex::default(),
             page_size,
         }
@@ -54,6 +69,21 @@ impl Offerings {
 
     pub(crate) fn now(&self) -> Arc<Offering> {
         Arc::clone(&self.now.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The offering of the moment, for one who looks at it again and again. Whoever rests does not
+    /// keep it: what is not offered any more may be in it.
+    pub(crate) fn look<'a>(&self, seen: &'a mut Option<Seen>) -> &'a Offering {
+        // Before the offering itself: at worst it is looked up once too often.
+        let edition = self.edition.load(Ordering::Acquire);
+        if seen.as_ref().is_some_and(|seen| seen.edition != edition) {
+            quietly(|| *seen = None);
+        }
+        let now = || Seen {
+            edition,
+            offering: self.now(),
+        };
+        &seen.get_or_insert_with(now).offering
     }
 
     /// Puts a changed offering in the place of the one there is, if the change says that it
@@ -95,8 +125,16 @@ impl Offerings {
             findings: findings.iter().map(ToString::to_string).collect(),
         });
         *self.now.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
+        self.edition.fetch_add(1, Ordering::Release);
         Some(Replaced { before, after })
     }
+}
+
+/// The offering as somebody saw it last.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    edition: u64,
+    offering: Arc<Offering>,
 }
 
 /// An offering that is not the one of the moment any more, and the one that came after it.

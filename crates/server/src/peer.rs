@@ -18,11 +18,12 @@ use crate::{
     clock, convert,
     failure::Failure,
     instance::Instance,
+    offering::Offering,
     principal::Principal,
     route::{Gathering, Route, Tone, lock},
     server::Inner,
     signal::Signal,
-    wire,
+    wire::{self, Transition},
 };
 use book::{Beginning, Book, Running};
 use futures_util::future::BoxFuture;
@@ -31,8 +32,7 @@ use interlock_proto::{
     batch::{self, Batch, Incoming},
     connection::{self, Effect, Input, Key, Lane, Ledger, Noise, State},
     era::{self, Method, Modern},
-    frame::{ErrorId, Frame, Malformed, Notification, Reply, Request},
-    machine::Effects,
+    frame::{self, ErrorId, Frame, Malformed, Notification, Reply, Request},
     negotiation::{self, Offer},
     subscription,
 };
@@ -77,9 +77,9 @@ pub(crate) struct Outlook {
 type OnWrite = Box<dyn Fn() -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
 /// What came with an input, for whoever performs its effects.
-enum Carried<'a> {
+enum Carried<'c, 'a> {
     Nothing,
-    Request(Arrived<'a>),
+    Request(&'c mut Arrived<'a>),
     /// What could not be read, as an error calls it.
     Malformed(ErrorId),
     Response(Result<&'a RawValue, &'a RawValue>),
@@ -88,6 +88,8 @@ enum Carried<'a> {
 /// A request on its way through the machine.
 struct Arrived<'a> {
     request: &'a Request<'a>,
+    /// What there was to be used when it came.
+    offering: &'a Offering,
     method: Option<Method>,
     modern: Option<Modern<'a>>,
     /// In which version the connection lets it call its method, if that has been asked.
@@ -226,27 +228,39 @@ impl Peer {
     }
 
     /// Takes one message, or one batch of them.
-    pub(crate) fn on_message(self: &Arc<Self>, bytes: &[u8], route: &Route) {
-        // Only for a batch does it matter what was agreed on.
-        let spoken = batch::is_likely(bytes).then(|| self.version()).flatten();
-        let at = self.inner.clock.now();
-        match batch::parse(bytes, &self.inner.limits, spoken) {
-            Ok(incoming) => self.on_incoming(&incoming, route, at),
-            Err(malformed) => self.on_malformed(malformed, route, at),
+    pub(crate) fn on_message(self: &Arc<Self>, bytes: &[u8], offering: &Offering, route: &Route) {
+        let (limits, at) = (&self.inner.limits, self.inner.clock.now());
+        // Only for a batch does it matter what was agreed on. What was read stays where it is.
+        if batch::is_likely(bytes) {
+            match batch::parse(bytes, limits, self.version()) {
+                Ok(ref incoming) => self.on_incoming(incoming, offering, route, at),
+                Err(malformed) => self.on_malformed(malformed, route, at),
+            }
+        } else {
+            match frame::parse(bytes, limits) {
+                Ok(ref frame) => self.on_frame(frame, offering, route, at),
+                Err(malformed) => self.on_malformed(malformed, route, at),
+            }
         }
     }
 
-    /// Takes what came at that time.
-    pub(crate) fn on_incoming(self: &Arc<Self>, incoming: &Incoming<'_>, route: &Route, at: Time) {
+    /// Takes what came at that time, when this was there to be used.
+    pub(crate) fn on_incoming(
+        self: &Arc<Self>,
+        incoming: &Incoming<'_>,
+        offering: &Offering,
+        route: &Route,
+        at: Time,
+    ) {
         match incoming {
-            Incoming::One(frame) => self.on_frame(frame, route, at),
+            Incoming::One(frame) => self.on_frame(frame, offering, route, at),
             Incoming::Batch(batch) => self.on_batch(batch, route),
         }
     }
 
-    fn on_frame(self: &Arc<Self>, frame: &Frame<'_>, route: &Route, at: Time) {
+    fn on_frame(self: &Arc<Self>, frame: &Frame<'_>, offering: &Offering, route: &Route, at: Time) {
         match frame {
-            Frame::Request(request) => self.on_request(request, route, at),
+            Frame::Request(request) => self.on_request(request, offering, route, at),
             Frame::Notification(notification) => self.on_notification(notification, route, at),
             Frame::Response(response) => {
                 let input = Input::Response(asking::ask_id(response.id.as_ref()));
@@ -266,13 +280,19 @@ impl Peer {
             // What one does at once must not count for the next.
             let at = self.inner.clock.now();
             match member {
-                Ok(frame) => self.on_frame(frame, route, at),
+                Ok(frame) => self.on_frame(frame, &self.inner.offering(), route, at),
                 Err(malformed) => self.on_malformed(malformed.clone(), route, at),
             }
         }
     }
 
-    fn on_request(self: &Arc<Self>, request: &Request<'_>, route: &Route, at: Time) {
+    fn on_request(
+        self: &Arc<Self>,
+        request: &Request<'_>,
+        offering: &Offering,
+        route: &Route,
+        at: Time,
+    ) {
         let modern = match era::modern(request.params.as_ref()) {
             Ok(modern) => modern,
             Err(refusal) => {
@@ -287,6 +307,7 @@ impl Peer {
         let id = request.id.clone();
         let mut arrived = Arrived {
             request,
+            offering,
             method: Method::parse(&request.method),
             modern,
             allowed: None,
@@ -310,7 +331,7 @@ impl Peer {
                 Input::Request(Key { id, lane })
             }
         };
-        self.judge(input, Carried::Request(arrived), route, at);
+        self.judge(input, Carried::Request(&mut arrived), route, at);
     }
 
     fn next_call(&self) -> CallId {
@@ -354,7 +375,7 @@ impl Peer {
         for (key, (route, seat)) in listens {
             drop(seat);
             route.say(|out| wire::unsubscribed(out, &key.id, "the server ends"));
-            self.settle(key.clone(), self.inner.clock.now(), || {
+            self.settle(&key, self.inner.clock.now(), || {
                 route.answer(Tone::Result, |out| wire::listened(out, &key.id));
             });
         }
@@ -404,27 +425,36 @@ impl Peer {
     }
 
     /// Lets the machine decide, and does what it orders.
-    fn judge(self: &Arc<Self>, input: Input, mut carried: Carried<'_>, route: &Route, now: Time) {
-        let stepped = {
-            let mut book = lock(&self.book);
-            let stepped = book.step(&self.rules, input, now);
-            if let (Ok((effects, _)), Carried::Request(arrived)) = (&stepped, &mut carried) {
-                book.let_in(effects, arrived);
-            }
-            stepped
-        };
+    fn judge(
+        self: &Arc<Self>,
+        input: Input,
+        mut carried: Carried<'_, '_>,
+        route: &Route,
+        now: Time,
+    ) {
+        let mut book = lock(&self.book);
+        let mut transition = Transition::default();
+        let stepped = book.step(&self.rules, input, now, &mut transition);
+        if let (Ok(step), Carried::Request(arrived)) = (&stepped, &mut carried) {
+            book.let_in(&step.effects, arrived);
+        }
+        let state = book.state;
+        drop(book);
         match stepped {
-            Ok((effects, transition)) => {
+            Ok(step) => {
                 transition.trace();
-                self.perform_all(effects, carried, route);
+                self.perform_all(&step.effects, carried, route);
             }
-            Err((refusal, spoken)) => {
-                let spoken = spoken.unwrap_or(Version::COUNTER_OFFER);
+            Err(refusal) => {
+                let spoken = state.version().unwrap_or(Version::COUNTER_OFFER);
                 let (id, method, version) = match carried {
                     Carried::Request(arrived) => (
                         ErrorId::Known(arrived.request.id.clone()),
                         arrived.method,
-                        arrived.modern.map_or(spoken, |modern| modern.version),
+                        arrived
+                            .modern
+                            .as_ref()
+                            .map_or(spoken, |modern| modern.version),
                     ),
                     Carried::Malformed(id) => (id, None, spoken),
                     Carried::Nothing | Carried::Response(_) => (ErrorId::Absent, None, spoken),
@@ -438,7 +468,7 @@ impl Peer {
                         let stamp = self.inner.stamp(version, None);
                         let answer = convert::refused(Kind::Tool, refusal.into(), stamp);
                         route.answer(Tone::Result, |out| {
-                            wire::answer(out, &id, answer);
+                            wire::answer(out, &id, &answer);
                         });
                     }
                     ErrorId::Known(_) | ErrorId::Absent | ErrorId::Null => {
@@ -452,8 +482,8 @@ impl Peer {
 
     fn perform_all(
         self: &Arc<Self>,
-        effects: Effects<Effect>,
-        mut carried: Carried<'_>,
+        effects: &[Effect],
+        mut carried: Carried<'_, '_>,
         route: &Route,
     ) {
         for effect in effects {
@@ -461,45 +491,42 @@ impl Peer {
         }
     }
 
-    fn perform(self: &Arc<Self>, effect: Effect, carried: &mut Carried<'_>, route: &Route) {
+    fn perform(self: &Arc<Self>, effect: &Effect, carried: &mut Carried<'_, '_>, route: &Route) {
         match effect {
             Effect::Negotiate(key, _) => {
-                if let Carried::Request(Arrived {
-                    request,
-                    offer: Some(offer),
-                    ..
-                }) = std::mem::replace(carried, Carried::Nothing)
+                if let Carried::Request(arrived) = carried
+                    && let Some(offer) = arrived.offer.take()
                 {
-                    self.introduce(key, request, offer, route);
+                    self.introduce(key.clone(), arrived.request, offer, route);
                 }
             }
             Effect::Serve(key) => {
-                if let Carried::Request(arrived) = std::mem::replace(carried, Carried::Nothing) {
-                    self.serve(key, &arrived, route);
+                if let Carried::Request(arrived) = carried {
+                    self.serve(key, arrived, route);
                 }
             }
             Effect::Activate => self.negotiate(negotiation::Input::Ready),
             Effect::Cancel(key) => {
-                self.signal(&key, Signal::Cancel);
+                self.signal(key, Signal::Cancel);
                 self.unlisten(key);
             }
             Effect::Abandon(key, _) => {
-                self.signal(&key, Signal::ShutDown);
+                self.signal(key, Signal::ShutDown);
                 self.unlisten(key);
             }
             Effect::Settle(ask) => {
-                let asked = lock(&self.book).asks.remove(&ask);
+                let asked = lock(&self.book).asks.remove(ask);
                 if let (Some(asked), Carried::Response(outcome)) = (asked, carried) {
                     let _ = asked.send(asking::answered(*outcome));
                 }
             }
             Effect::AbandonAsk(ask) => {
                 // Whoever waits for it learns by the end of the channel.
-                lock(&self.book).asks.remove(&ask);
+                lock(&self.book).asks.remove(ask);
             }
             Effect::Ignore(noise) => {
                 tracing::debug!(?noise, "ignored");
-                if noise == Noise::Duplicate {
+                if *noise == Noise::Duplicate {
                     route.silent();
                 }
             }
@@ -517,20 +544,20 @@ impl Peer {
 
     /// A request has its answer, or will get none. The answer is written before anybody can reuse
     /// the request's id.
-    fn settle(self: &Arc<Self>, key: Key, now: Time, answer: impl FnOnce()) {
-        let (stepped, winds_up) = {
-            let mut book = lock(&self.book);
-            answer();
-            book.forget(&key);
-            let stepped = book.step(&self.rules, Input::Settled(key), now);
-            let winds_up = matches!(book.state, State::Draining { .. } | State::Closed);
-            (stepped, winds_up)
-        };
-        if let Ok((effects, transition)) = stepped {
+    fn settle(self: &Arc<Self>, key: &Key, now: Time, answer: impl FnOnce()) {
+        let mut book = lock(&self.book);
+        answer();
+        book.forget(key);
+        let mut transition = Transition::default();
+        let input = Input::Settled(key.clone());
+        let stepped = book.step(&self.rules, input, now, &mut transition);
+        let state = book.state;
+        drop(book);
+        if let Ok(step) = &stepped {
             transition.trace();
-            self.perform_all(effects, Carried::Nothing, &self.route);
+            self.perform_all(&step.effects, Carried::Nothing, &self.route);
         }
-        if winds_up {
+        if matches!(state, State::Draining { .. } | State::Closed) {
             self.settled.notify_waiters();
             // The last call has gone, perhaps after whoever writes looked for it.
             self.route.wake();
@@ -556,17 +583,16 @@ impl Peer {
 
     fn answer(
         self: &Arc<Self>,
-        key: Key,
+        key: &Key,
         result: &(impl serde::Serialize + ?Sized),
         route: &Route,
     ) {
-        let id = key.id.clone();
         self.settle(key, self.inner.clock.now(), || {
-            route.answer(Tone::Result, |out| wire::result(out, &id, result));
+            route.answer(Tone::Result, |out| wire::result(out, &key.id, result));
         });
     }
 
-    fn refuse(self: &Arc<Self>, key: Key, refusal: &Refusal, route: &Route) {
+    fn refuse(self: &Arc<Self>, key: &Key, refusal: &Refusal, route: &Route) {
         let id = ErrorId::Known(key.id.clone());
         self.settle(key, self.inner.clock.now(), || {
             let tone = Tone::Error(refusal.rpc_code());

@@ -25,10 +25,7 @@ use crate::{
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use interlock_proto::{
-    Params, Refusal, Time, Version, connection,
-    era::{Capability, Method},
-    frame::Limits,
-    invocation::Times,
+    Params, Refusal, Time, Version, connection, era::Capability, frame::Limits, invocation::Times,
     negotiation, subscription,
 };
 use interlock_store::Store;
@@ -260,11 +257,6 @@ impl Inner {
             return None;
         }
         params?.meta().map(RawValue::to_owned)
-    }
-
-    /// Whether a 2026-07-28 request may call this method.
-    pub(crate) fn allows(&self, method: Method, version: Version) -> Result<(), Refusal> {
-        negotiation::allows(version, self.offering().catalogue.capabilities(), method)
     }
 
     /// Whether there is a resource of that URI, whoever may read it.

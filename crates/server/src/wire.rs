@@ -33,14 +33,14 @@ pub(crate) fn ready(out: &mut Vec<u8>, id: &RequestId, result: &RawValue) {
 const USUAL: usize = 512;
 
 /// The line that answers a call, and what it is.
-pub(crate) fn answered(id: &RequestId, said: Answer) -> (Tone, Vec<u8>) {
+pub(crate) fn answered(id: &RequestId, said: &Answer) -> (Tone, Vec<u8>) {
     let mut line = Vec::with_capacity(USUAL);
     let tone = answer(&mut line, id, said);
     (tone, line)
 }
 
 /// Appends the answer to a call.
-pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) -> Tone {
+pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: &Answer) -> Tone {
     let (written, tone) = match answer {
         Answer::Result(reply, signature) => {
             let write = |out: &mut Vec<u8>| {
@@ -52,8 +52,8 @@ pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: Answer) -> Tone 
             };
             (frame::write_result_by(out, id, write), Tone::Result)
         }
-        Answer::Asks(result) => (frame::write_result(out, id, &result), Tone::Result),
-        Answer::Error(code, error) => (frame::write_raw_error(out, id, &error), Tone::Error(code)),
+        Answer::Asks(result) => (frame::write_result(out, id, result), Tone::Result),
+        Answer::Error(code, error) => (frame::write_raw_error(out, id, error), Tone::Error(*code)),
     };
     match written {
         Ok(()) => {
@@ -194,7 +194,7 @@ fn notification(out: &mut Vec<u8>, method: &str, params: &impl Serialize) {
 
 /// A transition that is made, if anybody wants to know. Every one is traced, once no lock is held:
 /// whoever listens to traces may use the server.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 #[must_use = "every transition is traced"]
 pub(crate) struct Transition(Option<Change>);
 

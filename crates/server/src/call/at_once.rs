@@ -16,7 +16,7 @@ impl Running {
         if self.places.is_some() || self.unfinished().is_some() {
             return Err(held);
         }
-        let inner = &self.shared.inner;
+        let inner = self.shared.caller.inner();
         let Some(workflow) = &inner.workflow else {
             return Err(held);
         };
@@ -50,7 +50,7 @@ impl Running {
     /// Writes down how the call ended. Whether that could be done without waiting for anything; if
     /// not, nothing has been done.
     pub(super) fn commit_at_once(&mut self, outcome: Outcome) -> bool {
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         self.be_warned(outcome);
         let Some((turn, workflow)) = self.turn.as_mut().zip(inner.workflow.as_ref()) else {
             return false;

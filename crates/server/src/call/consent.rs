@@ -60,7 +60,7 @@ impl Running {
         let Some(approval) = binding.approval() else {
             return Ok(Agreed::Yes(None));
         };
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let books = inner.books(workflow);
         // A template may bind more than one resource, and the yes is for one.
         let artifact = &Artifact::new(self.kind, &*self.name);
@@ -177,7 +177,7 @@ impl Running {
         } = request;
         // Whoever waits for a person must not keep a place from others.
         self.permit = None;
-        let clock = Arc::clone(&self.shared.inner.clock);
+        let clock = Arc::clone(&self.inner().clock);
         let until = clock.now() + expires;
         let instance = self.instance.as_ref();
         let instance = instance.map_or_else(String::new, |instance| instance.id().to_string());
@@ -259,7 +259,7 @@ impl Running {
 
     /// A person has not agreed, and the journal says so before the model is told.
     async fn refused_by_client(&mut self, why: Why) -> No {
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let (Some(workflow), Some(instance)) = (&inner.workflow, &self.instance) else {
             return No::from(interlock_proto::Refusal::new(Code::ApprovalDenied));
         };

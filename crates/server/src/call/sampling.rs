@@ -74,7 +74,7 @@ impl Running {
     /// Takes the turn at an instance that waits for this client. The ticket is good for once: it is
     /// gone with the step that the answer takes.
     pub(super) async fn resume(&mut self, held: Held, workflow: &Workflow) -> Result<Duration, No> {
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let Some(unfinished) = self.unfinished() else {
             return Err(sampling::spent().into());
         };
@@ -137,7 +137,7 @@ impl Running {
                 },
                 Next::Fail(why) => Err(why),
                 Next::Leave(why) => {
-                    let inner = Arc::clone(&self.shared.inner);
+                    let inner = Arc::clone(self.inner());
                     if let Err(error) = turn.unasked(inner.books(workflow), &why).await {
                         self.unsaved(error);
                     }
@@ -178,8 +178,8 @@ impl Running {
         let (Way::Session(peer), Some(question)) = (&shared.caller.way, question) else {
             return sampling::answer(Err(AskError::Ended));
         };
-        let clock = &*shared.inner.clock;
-        let late = clock.now() + shared.inner.ask_timeout;
+        let clock = &*shared.caller.inner().clock;
+        let late = clock.now() + shared.caller.inner().ask_timeout;
         let (sender, answer) = oneshot::channel();
         let ask = match peer.ask(&question, sender, &self.route) {
             Ok(ask) => ask,
@@ -222,7 +222,7 @@ impl Running {
             return Err(cannot());
         };
         let question = (sampling::key(asked), &question);
-        let sealer = &self.shared.inner.sealer;
+        let sealer = &self.shared.caller.inner().sealer;
         let asks = round.ask_at_the_end(sealer, question, unfinished, until);
         let mut asks = asks.map_err(|refusal| refusal.message().to_owned())?;
         asks["_meta"] = self.stamp().meta().into();
@@ -254,7 +254,7 @@ impl Running {
         turn: &mut Turn,
         answer: Result<Value, String>,
     ) -> Result<bool, No> {
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let said = answer.as_ref().map_err(String::as_str);
         let sampled = turn.sampled(inner.books(workflow), said, self.asker());
         match sampled.await {
@@ -285,7 +285,7 @@ impl Running {
         let Some(mut set_off) = set_off else {
             return;
         };
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let effects = inner.effects.as_ref();
         if effects.is_some_and(|effects| effects.want_result(&set_off.names)) {
             set_off.done.result = result(self);
@@ -298,8 +298,8 @@ impl Running {
     /// Answers with what was said before its client was told to come back.
     pub(super) fn respond_as_kept(&mut self, said: Said) {
         let answer = match said.restored(self.kind) {
-            Ok(reply) => {
-                let reply = self.warned(reply);
+            Ok(mut reply) => {
+                self.warn_in(&mut reply);
                 convert::replied(reply, self.stamp())
             }
             Err(Lapsed::Error(code, mut error)) => {

@@ -41,7 +41,7 @@ impl Running {
     /// from others.
     pub(super) fn enqueue(&self) -> Waiting {
         if let Some(Sought { source, .. }) = self.sought.as_deref() {
-            let (inner, source) = (Arc::clone(&self.shared.inner), source.clone());
+            let (inner, source) = (Arc::clone(self.inner()), source.clone());
             let principal = self.shared.caller.principal.clone();
             let found = async move { inner.find_source(&source, &principal).await };
             return Waiting::Instance(found.boxed());
@@ -66,7 +66,7 @@ impl Running {
         }
         if let Some(sought) = sought {
             let prepare = sought.prepare;
-            let (inner, principal) = (&self.shared.inner, &self.shared.caller.principal);
+            let (inner, principal) = (self.shared.caller.inner(), &self.shared.caller.principal);
             let call = (self.kind, &*self.name);
             let let_in = inner.examine(Some(instance), principal, call, prepare)?;
             self.handler = Some(let_in.handler);
@@ -141,7 +141,7 @@ impl Running {
 
     /// Judges the call again on the state that is found now, and writes down that it runs.
     pub(super) async fn take_turn(&mut self, mut held: Held) -> Result<Duration, Halt> {
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let Some(workflow) = &inner.workflow else {
             return Ok(self.execution(None));
         };
@@ -187,7 +187,7 @@ impl Running {
     /// The handler takes its time: whoever looks at the instance is to see that it runs. If that
     /// takes waiting, [`write_turn_down`](Self::write_turn_down) does it.
     pub(crate) fn write_turn_down_at_once(&mut self) {
-        let inner = &self.shared.inner;
+        let inner = self.shared.caller.inner();
         if let (State::Executing { .. }, Some(turn), Some(workflow)) =
             (&self.state, &mut self.turn, &inner.workflow)
         {
@@ -196,7 +196,7 @@ impl Running {
     }
 
     pub(super) async fn write_turn_down(&mut self) {
-        let inner = &self.shared.inner;
+        let inner = self.shared.caller.inner();
         if let (State::Executing { .. }, Some(turn), Some(workflow)) =
             (&self.state, &mut self.turn, &inner.workflow)
         {
@@ -255,7 +255,7 @@ impl Running {
 
     pub(super) async fn leave_queue(&mut self) {
         self.stop_waiting();
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
             && let Err(error) = turn.release(inner.books(workflow)).await
         {
@@ -270,7 +270,7 @@ impl Running {
     }
 
     pub(super) async fn commit(&mut self, outcome: Outcome) {
-        let inner = Arc::clone(&self.shared.inner);
+        let inner = Arc::clone(self.inner());
         let Some((mut turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
             return;
         };

@@ -55,8 +55,11 @@ pub(super) enum Judged {
     InTurn(Waiting),
 }
 
+/// What a handler returned.
+type Done = Result<Reply, Failure>;
+
 /// What a handler returned, or that it panicked.
-pub(super) type Finished = std::thread::Result<Result<Reply, Failure>>;
+pub(super) type Finished = std::thread::Result<Done>;
 
 impl Waiting {
     /// What it waits for. Dropping the future loses nothing.
@@ -79,23 +82,17 @@ impl Waiting {
         }
     }
 
-    /// What it waits for, if that is there, or is a handler that need not wait. Nobody is woken
-    /// later: whoever gets nothing has to ask again, with [`next`](Self::next).
+    /// What it waits for, if that is there.
     pub(super) fn ready(&mut self) -> Option<Came> {
         match self {
             Self::Judged(judged) => judged.take().map(Came::Judgement),
             Self::Held(held) => held.take().map(|held| Came::Turn(Some(held))),
-            Self::Handler(handler) => {
-                match handler.poll(&mut task::Context::from_waker(Waker::noop())) {
-                    Poll::Ready(finished) => Some(Came::Finished(finished)),
-                    Poll::Pending => None,
-                }
-            }
             Self::Nothing
             | Self::Place(_)
             | Self::Turn(_)
             | Self::Instance(_)
-            | Self::Consent(_) => None,
+            | Self::Consent(_)
+            | Self::Handler(_) => None,
         }
     }
 }
@@ -116,7 +113,25 @@ impl Handler {
     }
 
     fn poll(&mut self, task: &mut task::Context<'_>) -> Poll<Finished> {
-        let polled = catch_unwind(AssertUnwindSafe(|| {
+        match self.work(task) {
+            Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(payload) => Poll::Ready(Err(payload)),
+        }
+    }
+
+    /// What became of it, if it need not wait. Else nobody is woken later: whoever gets nothing has
+    /// to wait for it.
+    pub(super) fn finished(&mut self) -> Option<Finished> {
+        match self.work(&mut task::Context::from_waker(Waker::noop())) {
+            Ok(Poll::Ready(result)) => Some(Ok(result)),
+            Ok(Poll::Pending) => None,
+            Err(payload) => Some(Err(payload)),
+        }
+    }
+
+    fn work(&mut self, task: &mut task::Context<'_>) -> std::thread::Result<Poll<Done>> {
+        catch_unwind(AssertUnwindSafe(|| {
             if let Some((prepared, context)) = self.prepared.take() {
                 self.work = Some(prepared(context));
             }
@@ -125,12 +140,7 @@ impl Handler {
                 // It panicked before it began to work.
                 None => Poll::Pending,
             }
-        }));
-        match polled {
-            Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(payload) => Poll::Ready(Err(payload)),
-        }
+        }))
     }
 }
 

@@ -30,15 +30,14 @@ impl Running {
         }
     }
 
-    /// The reply with what has to be known besides.
-    pub(super) fn warned(&mut self, mut reply: Reply) -> Reply {
+    /// Adds what has to be known besides.
+    pub(super) fn warn_in(&mut self, reply: &mut Reply) {
         self.warn();
         if let Some(warning) = &self.warning {
             reply.warn(warning);
         }
         reply.tell(&self.told);
         self.told.extend(self.warning.take());
-        reply
     }
 
     /// A failure that a model reads, if something has to be known besides.

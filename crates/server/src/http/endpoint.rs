@@ -284,7 +284,8 @@ where
                 return Ok(converse(web, visit, in_flight, false, message).await);
             }
             let route = Route::Feed(Arc::clone(&visit.client.feed));
-            visit.client.peer.on_incoming(message, &route, visit.at);
+            let peer = &visit.client.peer;
+            peer.on_incoming(message, &web.inner.offering(), &route, visit.at);
             Ok(reply::accepted())
         }
         (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
@@ -335,7 +336,8 @@ async fn converse(
     let exchange = Exchange::new(Asked::InSession(visit), in_flight);
     let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
-    client.peer.on_incoming(message, &route, at);
+    let peer = &client.peer;
+    peer.on_incoming(message, &web.inner.offering(), &route, at);
     let mut response = match first(web, &exchange).await {
         First::Answer(_, message) => reply::json(StatusCode::OK, message),
         // The client took the call back, so there is nothing to say.

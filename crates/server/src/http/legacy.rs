@@ -126,7 +126,8 @@ where
         Err(refused) => return *refused,
     };
     let route = crate::route::Route::Feed(Arc::clone(&visit.client.feed));
-    visit.client.peer.on_message(&bytes, &route);
+    let peer = &visit.client.peer;
+    peer.on_message(&bytes, &peer.inner.offering(), &route);
     reply::accepted()
 }
 

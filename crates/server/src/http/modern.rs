@@ -52,7 +52,8 @@ pub(crate) async fn serve(
     )
     .map_err(|why| refuse(&mismatch(why)))?;
     let method = method.ok_or_else(|| refuse(&Refusal::method_not_found(&request.method)))?;
-    web.inner
+    let offering = web.inner.offering();
+    offering
         .allows(method, modern.version)
         .map_err(|refusal| refuse(&refusal))?;
     if web.sessions.is_closing() {
@@ -63,6 +64,7 @@ pub(crate) async fn serve(
     }
     let planned = web.inner.plan(Asked {
         method,
+        offering: &offering,
         params: request.params.as_ref(),
         version: modern.version,
         instance: None,
@@ -70,6 +72,7 @@ pub(crate) async fn serve(
         modern: Some(modern),
         headers: Some(headers.all),
     });
+    drop(offering);
     match planned.map_err(|refusal| refuse(&refusal))? {
         Plan::Ready(result) => {
             let mut body = Vec::new();
@@ -78,7 +81,7 @@ pub(crate) async fn serve(
             Ok(reply::json(StatusCode::OK, body.into()))
         }
         Plan::Answer(answer) => {
-            let (tone, mut line) = wire::answered(&request.id, answer);
+            let (tone, mut line) = wire::answered(&request.id, &answer);
             line.pop();
             Ok(reply::json(reply::tone(Era::Stateless, tone), line.into()))
         }
@@ -133,6 +136,7 @@ async fn run(
         principal,
         version: modern.version,
         way: Way::Alone {
+            inner: Arc::clone(&web.inner),
             client: Client::new(modern.capabilities, modern.client),
             level: modern.level,
             round,
@@ -156,7 +160,7 @@ async fn run(
         Some((signals, move |said| answer(&route, &id, said)))
     };
     match launch(&web.inner, start, line, waits) {
-        Launched::Ended(said, _running) => answer(&route, &request.id, said),
+        Launched::Ended(said) => answer(&route, &request.id, said),
         Launched::Waits(rest) => {
             let (web, hurry) = (Arc::clone(web), gone.0.clone());
             tokio::spawn(with_hurry(web, rest, hurry));
@@ -197,7 +201,7 @@ async fn with_hurry(web: Arc<Web>, mut rest: Rest, hurry: Option<Teller>) {
 fn answer(route: &Route, id: &RequestId, said: Option<Answer>) {
     match said {
         Some(said) => {
-            let (tone, line) = wire::answered(id, said);
+            let (tone, line) = wire::answered(id, &said);
             route.answer_with(tone, line);
         }
         None => route.silent(),

@@ -33,8 +33,7 @@ impl Inner {
         }
         let name = era::text(about.name?)?;
         let arguments = about.arguments.unwrap_or("{}");
-        let offering = self.offering();
-        let tool = offering.catalogue.tool(&name)?;
+        let tool = asked.offering.catalogue.tool(&name)?;
         if asked.headers.is_some() && !tool.headers.is_empty() {
             return None;
         }
@@ -62,8 +61,7 @@ impl Inner {
         if let Some(own) = OwnTool::named(&name).filter(|_| uses_handles) {
             return Ok(self.call_own(own, asked.version, arguments.unwrap_or_default()));
         }
-        let offering = self.offering();
-        let Some(tool) = offering.catalogue.tool(&name) else {
+        let Some(tool) = asked.offering.catalogue.tool(&name) else {
             return Err(Refusal::new(Code::ToolNotFound)
                 .because(format!("unknown tool: {}", shortened(&name))));
         };

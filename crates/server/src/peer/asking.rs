@@ -5,7 +5,7 @@ use crate::{
     ask::{AskError, Question},
     route::{Route, lock},
     voice::Log,
-    wire,
+    wire::{self, Transition},
 };
 use interlock_proto::{AskId, Refusal, RequestId, connection::Input, refusal::shortened};
 use serde::Deserialize;
@@ -24,15 +24,16 @@ impl Peer {
         let mut book = lock(&self.book);
         book.next_ask += 1;
         let ask = AskId(book.next_ask);
-        match book.step(&self.rules, Input::Ask(ask), now) {
-            Ok((_, transition)) => {
+        let mut transition = Transition::default();
+        match book.step(&self.rules, Input::Ask(ask), now, &mut transition) {
+            Ok(_) => {
                 book.asks.insert(ask, answer);
                 route.insist(|out| wire::request(out, ask, question));
                 drop(book);
                 transition.trace();
                 Ok(ask)
             }
-            Err((refusal, _)) => Err((refusal, answer)),
+            Err(refusal) => Err((refusal, answer)),
         }
     }
 
@@ -56,11 +57,13 @@ impl Peer {
             return;
         }
         // For the machine, the question is answered: a late answer is a stray one.
-        let stepped = book.step(&self.rules, Input::Response(Some(ask)), now);
+        let mut transition = Transition::default();
+        let input = Input::Response(Some(ask));
+        let stepped = book.step(&self.rules, input, now, &mut transition);
         let id = i64::try_from(ask.0).unwrap_or(i64::MAX).into();
         route.say(|out| wire::cancelled(out, &id, "nobody waits for the answer any more"));
         drop(book);
-        if let Ok((_, transition)) = stepped {
+        if stepped.is_ok() {
             transition.trace();
         }
     }

@@ -12,9 +12,9 @@ use crate::{
 };
 use foldhash::fast::RandomState;
 use interlock_proto::{
-    AskId, Refusal, Time, Version,
+    AskId, Refusal, Time,
     connection::{self, Connection, Effect, Input, Key, Ledger, State},
-    machine::Effects,
+    machine::Step,
     negotiation, subscription,
 };
 use serde_json::Value;
@@ -114,19 +114,18 @@ impl Book {
         rules: &connection::Rules,
         input: Input,
         now: Time,
-    ) -> Result<(Effects<Effect>, Transition), (Refusal, Option<Version>)> {
-        let transition = Transition::by::<Connection>(&self.state, &input);
-        match connection::step(rules, &self.state, &self.ledger, input, now) {
-            Ok(step) => {
-                let transition = transition.to::<Connection>(&step.state);
-                self.ledger.apply(&step.effects, now);
-                if step.state == State::Closed && self.state != State::Closed {
-                    self.close_by = now + rules.drain;
-                }
-                self.state = step.state;
-                Ok((step.effects, transition))
+        transition: &mut Transition,
+    ) -> Result<Step<State, Effect>, Refusal> {
+        *transition = Transition::by::<Connection>(&self.state, &input);
+        let stepped = connection::step(rules, &self.state, &self.ledger, input, now);
+        if let Ok(step) = &stepped {
+            *transition = transition.to::<Connection>(&step.state);
+            self.ledger.apply(&step.effects, now);
+            if step.state == State::Closed && self.state != State::Closed {
+                self.close_by = now + rules.drain;
             }
-            Err(refusal) => Err((refusal, self.state.version())),
+            self.state = step.state;
         }
+        stepped
     }
 }

@@ -64,13 +64,13 @@ impl Peer {
                     let asked = lock(&self.book).initialize.take();
                     if let Some((key, route)) = asked.map(|asked| *asked) {
                         let result = self.inner.initialize_result(agreement.version);
-                        self.answer(key, &result, &route);
+                        self.answer(&key, &result, &route);
                     }
                 }
                 negotiation::Effect::Fail(refusal) => {
                     let asked = lock(&self.book).initialize.take();
                     if let Some((key, route)) = asked.map(|asked| *asked) {
-                        self.refuse(key, &refusal, &route);
+                        self.refuse(&key, &refusal, &route);
                     }
                     self.drain();
                 }

@@ -23,7 +23,7 @@ use serde_json::value::RawValue;
 use std::sync::{Arc, atomic::Ordering};
 
 impl Peer {
-    pub(super) fn serve(self: &Arc<Self>, key: Key, arrived: &Arrived<'_>, route: &Route) {
+    pub(super) fn serve(self: &Arc<Self>, key: &Key, arrived: &Arrived<'_>, route: &Route) {
         let (method, version) = match self.allowed(arrived) {
             Ok(allowed) => allowed,
             Err(refusal) => return self.refuse(key, &refusal, route),
@@ -34,7 +34,7 @@ impl Peer {
             Method::LoggingSetLevel => Some(self.set_level(text)),
             Method::ResourcesSubscribe => Some(self.subscribe(text, version)),
             Method::ResourcesUnsubscribe => Some(self.unsubscribe(text)),
-            Method::SubscriptionsListen => return self.listen(key, text, route),
+            Method::SubscriptionsListen => return self.listen(key.clone(), text, route),
             Method::Initialize
             | Method::Ping
             | Method::Discover
@@ -60,6 +60,7 @@ impl Peer {
         }
         let served = self.inner.plan(Asked {
             method,
+            offering: arrived.offering,
             params,
             version,
             instance: match key.lane {
@@ -72,12 +73,11 @@ impl Peer {
         });
         match served {
             Ok(Plan::Ready(result)) => {
-                let id = key.id.clone();
                 self.settle(key, arrived.at, || {
-                    route.answer(Tone::Result, |out| wire::ready(out, &id, &result));
+                    route.answer(Tone::Result, |out| wire::ready(out, &key.id, &result));
                 });
             }
-            Ok(Plan::Answer(answer)) => self.said(key, Some(answer), arrived.at, route),
+            Ok(Plan::Answer(answer)) => self.said(key, Some(&answer), arrived.at, route),
             Ok(Plan::Call(start, round)) => {
                 let caller = self.caller(arrived, version, round);
                 self.call(key, start, caller, arrived.at, route);
@@ -89,6 +89,7 @@ impl Peer {
     fn caller(self: &Arc<Self>, arrived: &Arrived<'_>, version: Version, round: Round) -> Caller {
         let way = match &arrived.modern {
             Some(modern) => Way::Alone {
+                inner: Arc::clone(&self.inner),
                 client: Client::new(modern.capabilities, modern.client),
                 level: modern.level,
                 round,
@@ -117,7 +118,7 @@ impl Peer {
         let unknown = || Refusal::method_not_found(name);
         let method = arrived.method.ok_or_else(unknown)?;
         if let Some(modern) = &arrived.modern {
-            self.inner.allows(method, modern.version)?;
+            arrived.offering.allows(method, modern.version)?;
             return Ok((method, modern.version));
         }
         if method == Method::Ping {
@@ -133,25 +134,27 @@ impl Peer {
     }
 
     /// Runs a call: here and now if it does not have to wait, else as a task.
-    fn call(self: &Arc<Self>, key: Key, start: Start, caller: Caller, at: Time, route: &Route) {
+    fn call(self: &Arc<Self>, key: &Key, start: Start, caller: Caller, at: Time, route: &Route) {
         let line = Line {
             route: route.clone(),
             caller,
             at,
         };
         let waits = || {
-            let signals = self.waits(&key)?;
+            let signals = self.waits(key)?;
             let (peer, key, route) = (Arc::clone(self), key.clone(), route.clone());
-            let done = move |said| peer.said(key, said, peer.inner.clock.now(), &route);
+            let done = move |said: Option<Answer>| {
+                peer.said(&key, said.as_ref(), peer.inner.clock.now(), &route);
+            };
             Some((signals, done))
         };
         let rest = match launch(&self.inner, start, line, waits) {
-            Launched::Ended(said, _running) => return self.said(key, said, at, route),
+            Launched::Ended(ref said) => return self.said(key, said.as_ref(), at, route),
             Launched::Waits(rest) => rest,
             Launched::Gone => return,
         };
         let mut book = lock(&self.book);
-        if let Some(running) = book.calls.get_mut(&key) {
+        if let Some(running) = book.calls.get_mut(key) {
             // With the book in hand: the task cannot end before its handle is where it belongs.
             running.task = Some(tokio::spawn(rest).abort_handle());
         } else {
@@ -180,18 +183,18 @@ impl Peer {
         }
     }
 
-    fn said(self: &Arc<Self>, key: Key, said: Option<Answer>, now: Time, route: &Route) {
-        let id = key.id.clone();
+    fn said(self: &Arc<Self>, key: &Key, said: Option<&Answer>, now: Time, route: &Route) {
+        let id = &key.id;
         match (said, route) {
             (None, _) => self.settle(key, now, || route.silent()),
             // What all share it is written to at once.
             (Some(said), Route::Shared(_)) => self.settle(key, now, || {
                 route.answer(Tone::Result, |out| {
-                    wire::answer(out, &id, said);
+                    wire::answer(out, id, said);
                 });
             }),
             (Some(said), Route::Feed(_) | Route::Own(_) | Route::Batch(_)) => {
-                let (tone, line) = wire::answered(&id, said);
+                let (tone, line) = wire::answered(id, said);
                 self.settle(key, now, || route.answer_with(tone, line));
             }
         }

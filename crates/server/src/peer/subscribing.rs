@@ -140,7 +140,7 @@ impl Peer {
                 });
                 lock(&self.book).listens.insert(key, (route.clone(), seat));
             }
-            Err(refusal) => self.refuse(key, &refusal, route),
+            Err(refusal) => self.refuse(&key, &refusal, route),
         }
     }
 
@@ -153,8 +153,8 @@ impl Peer {
     }
 
     /// Ends a stream of changes that its client has ended.
-    pub(super) fn unlisten(self: &Arc<Self>, key: Key) {
-        let listen = lock(&self.book).listens.remove(&key);
+    pub(super) fn unlisten(self: &Arc<Self>, key: &Key) {
+        let listen = lock(&self.book).listens.remove(key);
         if let Some((route, seat)) = listen {
             drop(seat);
             self.settle(key, self.inner.clock.now(), || route.silent());
