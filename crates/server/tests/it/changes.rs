@@ -2,14 +2,14 @@
 
 use crate::common::{OnCancel, PATIENCE, codes, desk, held, modern, refusal, state, tool};
 use interlock::{
-    Bounds, BuildError, Context, NoArguments, Prompt, Resource, ResourceTemplate, Server, Tool,
-    model::JsonObject, workflow::Kind,
+    Bounds, BuildError, Context, Failure, NoArguments, Prompt, Resource, ResourceTemplate, Server,
+    Tool, model::JsonObject, workflow::Kind,
 };
 use interlock_testkit::{Client, Connection, connect};
 use serde_json::{Value, json};
 use std::{
     num::NonZeroUsize,
-    sync::{Arc, mpsc},
+    sync::{Arc, OnceLock, mpsc},
 };
 
 fn template(uri_template: &str) -> ResourceTemplate {
@@ -233,6 +233,50 @@ async fn a_call_that_runs_goes_on_when_its_tool_is_removed() {
 
 async fn check_lists_is_empty(client: &mut Client) {
     assert_eq!(client.tools().await, [] as [&str; 0]);
+}
+
+/// Requests that come together need not find the same: each finds what there is when it is read.
+#[tokio::test]
+async fn what_a_call_adds_is_there_for_the_request_behind_it() {
+    let itself = Arc::new(OnceLock::<Server>::new());
+    let known = Arc::clone(&itself);
+    let learn = Tool::new("learn", move |_: NoArguments, _: Context| {
+        let added = known.get().unwrap().add_tool(tool("learned"));
+        async move { added.map_err(|error| Failure::new(error.to_string())) }
+    });
+    let server = Server::builder("s", "0").tool(learn).build().unwrap();
+    assert!(itself.set(server.clone()).is_ok());
+    let (mut client, _connection) = ready(&server).await;
+    let call = |id: i64, name: &str| {
+        let params = json!({"name": name});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    let (first, second) = (call(100, "learn"), call(101, "learned"));
+    client
+        .send_bytes(format!("{first}\n{second}\n").as_bytes())
+        .await;
+    for id in [100, 101] {
+        let (_, answer) = client.until(id).await;
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+    }
+}
+
+/// A connection over which nothing comes keeps nothing that is not offered any more.
+#[tokio::test]
+async fn what_is_removed_is_let_go_while_its_clients_rest() {
+    let held = Arc::new(());
+    let kept = Arc::downgrade(&held);
+    let holding = Tool::new("hold", move |_: NoArguments, _: Context| {
+        let held = Arc::clone(&held);
+        async move { Arc::strong_count(&held).to_string() }
+    });
+    let server = Server::builder("s", "0").tool(holding).build().unwrap();
+    let (mut client, _connection) = ready(&server).await;
+    let (_, result) = client.call("hold", json!({})).await;
+    assert_eq!(result["isError"], false, "{result}");
+    assert!(kept.upgrade().is_some());
+    assert!(server.remove_tool("hold"));
+    assert!(kept.upgrade().is_none());
 }
 
 #[tokio::test]
