@@ -26,6 +26,7 @@ pub struct Connection;
 
 /// Where a connection is in its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)] // Copied in whole words.
 pub enum State {
     /// Nothing has been agreed on.
     NotInitialized {
@@ -149,6 +150,7 @@ pub enum Input {
 
 /// What a connection orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u64)] // Moved in whole words.
 pub enum Effect {
     /// Negotiate, and answer this `initialize`.
     Negotiate(Key, Version),

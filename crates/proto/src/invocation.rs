@@ -23,6 +23,7 @@ pub struct Invocation;
 
 /// Where a call is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[repr(u64)] // Moved in whole words.
 pub enum State {
     /// There is no call.
     Idle,
@@ -197,6 +198,7 @@ pub enum Finish {
 
 /// What a call orders.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(u64)] // Moved in whole words.
 pub enum Effect {
     /// Put it into the queue.
     Enqueue,

@@ -40,16 +40,13 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
     let mut call = Running::new(start, line);
     let begun = catch_unwind(AssertUnwindSafe(|| call.begin()));
     if !matches!(begun, Ok(false)) {
+        let mut said = call.said();
         // What a handler leaves behind may panic when it is cleaned up.
-        let ended = catch_unwind(AssertUnwindSafe(|| {
-            let said = call.said();
-            call.let_go();
-            begun.map(|_| said)
-        }));
-        let said = ended.and_then(|said| said).unwrap_or_else(|payload| {
+        let ended = catch_unwind(AssertUnwindSafe(|| call.let_go()));
+        for payload in [begun.err(), ended.err()].into_iter().flatten() {
             quietly(|| drop(payload));
-            Some(broken())
-        });
+            said = Some(broken());
+        }
         return Launched::Ended(said);
     }
     let counted = inner.calls.begin();

@@ -13,7 +13,7 @@ use std::{
     collections::VecDeque,
     mem,
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
 };
@@ -25,15 +25,22 @@ const MOST: usize = 64;
 /// Between a handler and the loop that runs it.
 #[derive(Debug, Default)]
 pub(crate) struct Voice {
-    words: Mutex<Words>,
     /// Something was said at some time.
     spoken: AtomicBool,
+    /// Nobody wants the result any more.
+    stop: AtomicBool,
+    /// Most handlers neither speak nor listen.
+    talk: OnceLock<Box<Talk>>,
+}
+
+#[derive(Debug, Default)]
+struct Talk {
+    words: Mutex<Words>,
     /// Something was said.
     said: Notify,
     /// Something was heard.
     heard: Notify,
     /// Nobody wants the result any more.
-    stop: AtomicBool,
     stopping: Notify,
 }
 
@@ -83,12 +90,17 @@ pub(crate) struct Asking {
 }
 
 impl Voice {
+    fn talk(&self) -> &Talk {
+        self.talk.get_or_init(Box::default)
+    }
+
     /// Says something, as soon as there is room. False: the call has ended, and nobody listens.
     pub(crate) async fn say(&self, word: Word) -> bool {
+        let talk = self.talk();
         loop {
-            let heard = self.heard.notified();
+            let heard = talk.heard.notified();
             {
-                let mut words = lock(&self.words);
+                let mut words = lock(&talk.words);
                 if words.ended {
                     return false;
                 }
@@ -100,24 +112,25 @@ impl Voice {
             heard.await;
         }
         self.spoken.store(true, Ordering::Release);
-        self.said.notify_one();
+        talk.said.notify_one();
         true
     }
 
     /// Says something without waiting, for which there is always room.
     pub(crate) fn remark(&self, word: Word) {
-        let mut words = lock(&self.words);
+        let talk = self.talk();
+        let mut words = lock(&talk.words);
         if !words.ended {
             words.waiting.push_back(word);
             drop(words);
             self.spoken.store(true, Ordering::Release);
-            self.said.notify_one();
+            talk.said.notify_one();
         }
     }
 
     /// A number for the next question.
     pub(crate) fn number(&self) -> u64 {
-        let mut words = lock(&self.words);
+        let mut words = lock(&self.talk().words);
         words.questions += 1;
         words.questions
     }
@@ -129,9 +142,10 @@ impl Voice {
 
     /// Everything that was said and not heard.
     pub(crate) fn take(&self) -> VecDeque<Word> {
-        let words = mem::take(&mut lock(&self.words).waiting);
+        let talk = self.talk();
+        let words = mem::take(&mut lock(&talk.words).waiting);
         if !words.is_empty() {
-            self.heard.notify_waiters();
+            talk.heard.notify_waiters();
         }
         words
     }
@@ -143,14 +157,14 @@ impl Voice {
             if !words.is_empty() {
                 return words;
             }
-            self.said.notified().await;
+            self.talk().said.notified().await;
         }
     }
 
     /// Tells the handler that nobody wants its result any more.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
-        self.stopping.notify_waiters();
+        self.talk().stopping.notify_waiters();
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -160,7 +174,7 @@ impl Voice {
     /// Completes when nobody wants the result any more.
     pub(crate) async fn stopped(&self) {
         loop {
-            let stopping = self.stopping.notified();
+            let stopping = self.talk().stopping.notified();
             if self.is_stopped() {
                 return;
             }
@@ -171,12 +185,13 @@ impl Voice {
     /// Nobody listens from now on, and nobody wants a result.
     pub(crate) fn end(&self) {
         self.stop();
-        let mut words = lock(&self.words);
+        let talk = self.talk();
+        let mut words = lock(&talk.words);
         words.ended = true;
         // Whoever waits for an answer learns that none will come.
         let dropped = mem::take(&mut words.waiting);
         drop(words);
         drop(dropped);
-        self.heard.notify_waiters();
+        talk.heard.notify_waiters();
     }
 }

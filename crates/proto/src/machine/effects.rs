@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn effects_are_small() {
-        assert!(size_of::<crate::connection::Effect>() <= 40);
+        assert!(size_of::<crate::connection::Effect>() <= 48);
         assert!(size_of::<crate::invocation::Effect>() <= 16);
     }
 }
