@@ -114,21 +114,6 @@ impl<'a> Asked<'a> {
 impl Inner {
     /// Reads the parameters of a method that may be called, and says what it leads to.
     pub(crate) fn plan(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        // Arguments are read by types of the application, which may panic.
-        let planned = catch_unwind(AssertUnwindSafe(|| self.planned(asked)));
-        planned.unwrap_or_else(|payload| {
-            quietly(|| drop(payload));
-            let refusal =
-                Refusal::new(Code::InternalError).because("reading the arguments panicked");
-            // What is our fault rather than the client's, a model reads as a result.
-            if asked.method == Method::ToolsCall {
-                return Ok(self.refuse(asked, Kind::Tool, refusal.into()));
-            }
-            Err(refusal)
-        })
-    }
-
-    fn planned(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         match asked.method {
             Method::Ping => Ok(Plan::Ready(raw(&serde_json::json!({})))),
             Method::Discover => Ok(Plan::Ready(raw(&self.discover_result()))),
@@ -258,7 +243,7 @@ impl Inner {
         let (template, values) = fitting.swap_remove(meant);
         let template = &template.template;
         let kept = keep.then(|| values.clone());
-        let handler = template.prepare(uri, values).map_err(|why| {
+        let handler = reading(|| template.prepare(uri, values))?.map_err(|why| {
             Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
         })?;
         Ok((handler, template.cache, kept))
@@ -308,7 +293,7 @@ impl Inner {
         let prepare = move |_: &Self, _, keep: bool| {
             let arguments = arguments.unwrap_or_default();
             let kept = keep.then(|| Value::Object(arguments.clone()));
-            let handler = prompt.prepare(arguments);
+            let handler = reading(|| prompt.prepare(arguments))?;
             let handler = handler.map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
             Ok((handler, kept))
         };
@@ -325,8 +310,7 @@ impl Inner {
         round: Round,
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined + Send + 'static,
     ) -> Result<Plan, Refusal> {
-        let mut start = start_of((kind, name), limits, asked.instance);
-        let instance = match self.whose(asked, kind, &start.name, handle) {
+        let instance = match self.whose(asked, kind, &name, handle) {
             // It has been served before by an instance that had to be found.
             Ok(Whose::Nobodys | Whose::Known(_)) if round.unfinished().is_some() => {
                 return Err(sampling::spent());
@@ -335,29 +319,35 @@ impl Inner {
             Ok(Whose::Known(instance)) => Some(instance),
             Ok(Whose::Sought(source)) => {
                 let prepare = Box::new(prepare);
-                start.sought = Some(Box::new(Sought { source, prepare }));
+                let start = Start {
+                    sought: Some(Box::new(Sought { source, prepare })),
+                    ..start_of((kind, name), limits, asked.instance)
+                };
                 return Ok(Plan::Call(start, round));
             }
             Err(no) => return Ok(self.refuse(asked, kind, no)),
         };
-        Ok(self.let_in(asked, start, round, instance, prepare))
+        Ok(self.let_in(asked, (kind, name), limits, round, instance, prepare))
     }
 
     /// What a call leads to whose instance is at hand, if it has one.
     fn let_in(
         &self,
         asked: Asked<'_>,
-        mut start: Start,
+        (kind, name): (Kind, Cow<'static, str>),
+        limits: Limits,
         round: Round,
         instance: Option<&Arc<Instance>>,
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
     ) -> Plan {
-        let kind = start.kind;
-        match self.examine(instance, asked.principal, (kind, &start.name), prepare) {
+        match self.examine(instance, asked.principal, (kind, &name), prepare) {
             Ok(let_in) => {
-                start.handler = Some(let_in.handler);
-                start.made = let_in.made;
-                start.bound = let_in.bound;
+                let start = Start {
+                    handler: Some(let_in.handler),
+                    made: let_in.made,
+                    bound: let_in.bound,
+                    ..start_of((kind, name), limits, asked.instance)
+                };
                 Plan::Call(start, round)
             }
             Err(no) => self.refuse(asked, kind, no),
@@ -531,6 +521,7 @@ impl Inner {
 }
 
 /// A call that nobody has let in yet.
+#[inline]
 fn start_of(
     (kind, name): (Kind, Cow<'static, str>),
     (timeout, places): Limits,
@@ -548,6 +539,14 @@ fn start_of(
         instance: instance.cloned(),
         sought: None,
     }
+}
+
+/// Lets arguments be read by a type of the application, which may panic.
+fn reading<T>(read: impl FnOnce() -> T) -> Result<T, Refusal> {
+    catch_unwind(AssertUnwindSafe(read)).map_err(|payload| {
+        quietly(|| drop(payload));
+        Refusal::new(Code::InternalError).because("reading the arguments panicked")
+    })
 }
 
 #[derive(Deserialize)]

@@ -1,6 +1,6 @@
 //! Calls of tools.
 
-use super::{Asked, Call, Limits, Plan, Whose, start_of};
+use super::{Asked, Call, Limits, Plan, Whose, reading};
 use crate::{
     catalogue::CheckedTool,
     handle::{self, OwnTool},
@@ -51,8 +51,8 @@ impl Inner {
             let kept = keep.then(read).transpose();
             Ok((handler, kept.map_err(|why| wrong(tool, &why.to_string()))?))
         };
-        let start = start_of(call_of(tool), limits_of(tool), asked.instance);
-        Some(self.let_in(asked, start, Round::default(), instance, prepare))
+        let (call, limits) = (call_of(tool), limits_of(tool));
+        Some(self.let_in(asked, call, limits, Round::default(), instance, prepare))
     }
 
     fn call_with_care(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
@@ -82,11 +82,11 @@ impl Inner {
         let tool = Arc::clone(tool);
         let arguments = Value::Object(arguments.unwrap_or_default());
         let prepare = move |_: &Self, _, keep: bool| {
-            let wrong = |mistakes: String| wrong(&tool, &mistakes);
-            tool.schema.check(&arguments).map_err(wrong)?;
+            let checked = reading(|| tool.schema.check(&arguments))?;
+            checked.map_err(|mistakes| wrong(&tool, &mistakes))?;
             let kept = keep.then(|| arguments.clone());
-            let handler = prepared(&tool, Arguments::Read(object(arguments)));
-            Ok((handler.map_err(wrong)?, kept))
+            let handler = prepared(&tool, Arguments::Read(object(arguments)))?;
+            Ok((handler, kept))
         };
         self.admitted(asked, call, handle, limits, round, prepare)
     }
@@ -101,8 +101,9 @@ fn limits_of(tool: &CheckedTool) -> Limits {
 }
 
 /// The handler of a tool that has its arguments. What it returns is checked, too.
-fn prepared(tool: &CheckedTool, arguments: Arguments<'_>) -> Result<Prepared, String> {
-    let handler = tool.tool.prepare(arguments)?;
+fn prepared(tool: &CheckedTool, arguments: Arguments<'_>) -> Result<Prepared, Refusal> {
+    let handler = reading(|| tool.tool.prepare(arguments))?;
+    let handler = handler.map_err(|mistakes| wrong(tool, &mistakes))?;
     Ok(match &tool.output {
         Some(schema) => handler::checked(handler, Arc::clone(schema)),
         None => handler,
