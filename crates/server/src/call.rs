@@ -319,7 +319,7 @@ impl Running {
         None
     }
 
-    fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn inner(&self) -> &Arc<Inner> {
         self.shared.caller.inner()
     }
 

@@ -1,9 +1,8 @@
-//! How a call is set going, and how the end of all calls is waited for.
+//! How a call is set going, and how the end of those is waited for that nobody else waits for.
 
 use crate::{
     call::{Line, Running, Start, quietly},
     convert::{Answer, No},
-    server::Inner,
     signal::Signals,
 };
 use futures_util::{FutureExt, future::BoxFuture};
@@ -32,7 +31,6 @@ pub(crate) enum Launched {
 /// Of one that has to wait, `waits` gets to know. It says where the call hears from its connection,
 /// and who hears what is said in the end; or that it is not wanted any more, and then nothing is.
 pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
-    inner: &Arc<Inner>,
     start: Start,
     line: Line,
     waits: impl FnOnce() -> Option<(Signals, Done)>,
@@ -49,7 +47,7 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
         }
         return Launched::Ended(said);
     }
-    let counted = inner.calls.begin();
+    let counted = call.inner().calls.begin();
     let Some((signals, done)) = waits() else {
         return Launched::Gone;
     };
@@ -78,8 +76,8 @@ fn broken() -> Answer {
     No::from(Refusal::new(Code::InternalError)).into()
 }
 
-/// The calls that wait for something, whoever made them. Those that do not end with the task that
-/// they came in by.
+/// What runs on tasks that nobody joins: calls that wait for something, and requests over HTTP. A
+/// call that need not wait is over when whatever it came in by is.
 #[derive(Debug, Default)]
 pub(crate) struct Calls(Arc<Count>);
 
@@ -92,12 +90,12 @@ struct Count {
     none: Notify,
 }
 
-/// One of the calls, until it is dropped.
+/// One of them, until it is dropped.
 #[derive(Debug)]
-struct Counted(Arc<Count>);
+pub(crate) struct Counted(Arc<Count>);
 
 impl Calls {
-    fn begin(&self) -> Counted {
+    pub(crate) fn begin(&self) -> Counted {
         self.0.running.fetch_add(1, Ordering::SeqCst);
         Counted(Arc::clone(&self.0))
     }

@@ -196,7 +196,8 @@ impl Server {
         self.0.add(Kind::Prompt, &prompt, Catalogue::add_prompt)
     }
 
-    /// Takes a tool away. Whether there was one.
+    /// Takes a tool away. Whether there was one. What its handler holds goes with the last request
+    /// that found it.
     pub fn remove_tool(&self, name: &str) -> bool {
         self.0
             .change(Kind::Tool, |catalogue| catalogue.remove_tool(name))

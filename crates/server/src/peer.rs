@@ -244,7 +244,8 @@ impl Peer {
         }
     }
 
-    /// Takes what came at that time, when this was there to be used.
+    /// Takes what came at that time, when this was there to be used. A member of a batch finds what
+    /// the one before it has left.
     pub(crate) fn on_incoming(
         self: &Arc<Self>,
         incoming: &Incoming<'_>,
@@ -280,7 +281,9 @@ impl Peer {
             // What one does at once must not count for the next.
             let at = self.inner.clock.now();
             match member {
-                Ok(frame) => self.on_frame(frame, &self.inner.offering(), route, at),
+                Ok(frame) => self
+                    .inner
+                    .with_offering(|offering| self.on_frame(frame, offering, route, at)),
                 Err(malformed) => self.on_malformed(malformed.clone(), route, at),
             }
         }

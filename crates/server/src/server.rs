@@ -3,6 +3,7 @@
 use crate::{
     audience::Audience,
     builder::{Bounds, Builder},
+    call::quietly,
     clock::Clock,
     convert::{No, Signature, Stamp},
     driver,
@@ -429,6 +430,15 @@ impl Inner {
     /// What there is at the moment.
     pub(crate) fn offering(&self) -> Arc<Offering> {
         self.offerings.now()
+    }
+
+    /// Does something with what there is at the moment. What is not there any more may go with it,
+    /// and its own clean-up may panic.
+    pub(crate) fn with_offering<T>(&self, work: impl FnOnce(&Offering) -> T) -> T {
+        let offering = self.offering();
+        let done = work(&offering);
+        quietly(|| drop(offering));
+        done
     }
 
     /// What these kinds list is not what it was.

@@ -33,6 +33,7 @@ pub(crate) struct Voice {
     talk: OnceLock<Box<Talk>>,
 }
 
+/// What it takes to speak to each other.
 #[derive(Debug, Default)]
 struct Talk {
     words: Mutex<Words>,
@@ -40,7 +41,7 @@ struct Talk {
     said: Notify,
     /// Something was heard.
     heard: Notify,
-    /// Nobody wants the result any more.
+    /// It has just become so that nobody wants the result.
     stopping: Notify,
 }
 

@@ -113,7 +113,7 @@ impl Handler {
     }
 
     fn poll(&mut self, task: &mut task::Context<'_>) -> Poll<Finished> {
-        match self.work(task) {
+        match self.go_on(task) {
             Ok(Poll::Ready(result)) => Poll::Ready(Ok(result)),
             Ok(Poll::Pending) => Poll::Pending,
             Err(payload) => Poll::Ready(Err(payload)),
@@ -123,14 +123,14 @@ impl Handler {
     /// What became of it, if it need not wait. Else nobody is woken later: whoever gets nothing has
     /// to wait for it.
     pub(super) fn finished(&mut self) -> Option<Finished> {
-        match self.work(&mut task::Context::from_waker(Waker::noop())) {
+        match self.go_on(&mut task::Context::from_waker(Waker::noop())) {
             Ok(Poll::Ready(result)) => Some(Ok(result)),
             Ok(Poll::Pending) => None,
             Err(payload) => Some(Err(payload)),
         }
     }
 
-    fn work(&mut self, task: &mut task::Context<'_>) -> std::thread::Result<Poll<Done>> {
+    fn go_on(&mut self, task: &mut task::Context<'_>) -> std::thread::Result<Poll<Done>> {
         catch_unwind(AssertUnwindSafe(|| {
             if let Some((prepared, context)) = self.prepared.take() {
                 self.work = Some(prepared(context));

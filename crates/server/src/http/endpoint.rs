@@ -243,6 +243,8 @@ where
         ));
     }
     let bytes = web.read(body).await?;
+    // Over HTTP/2 it may outlive its connection, and nobody waits for its task.
+    let _begun = web.inner.calls.begin();
     let version = version_text(headers.version);
     let session = session_id(headers.session)?;
     let spoken = match session {
@@ -285,7 +287,9 @@ where
             }
             let route = Route::Feed(Arc::clone(&visit.client.feed));
             let peer = &visit.client.peer;
-            peer.on_incoming(message, &web.inner.offering(), &route, visit.at);
+            web.inner.with_offering(|offering| {
+                peer.on_incoming(message, offering, &route, visit.at);
+            });
             Ok(reply::accepted())
         }
         (Way::Alone(_) | Way::Nothing, _) => Ok(reply::accepted()),
@@ -336,8 +340,8 @@ async fn converse(
     let exchange = Exchange::new(Asked::InSession(visit), in_flight);
     let _expected = exchange.expected();
     let route = Route::Own(Arc::clone(&exchange));
-    let peer = &client.peer;
-    peer.on_incoming(message, &web.inner.offering(), &route, at);
+    web.inner
+        .with_offering(|offering| client.peer.on_incoming(message, offering, &route, at));
     let mut response = match first(web, &exchange).await {
         First::Answer(_, message) => reply::json(StatusCode::OK, message),
         // The client took the call back, so there is nothing to say.

@@ -126,8 +126,9 @@ where
         Err(refused) => return *refused,
     };
     let route = crate::route::Route::Feed(Arc::clone(&visit.client.feed));
-    let peer = &visit.client.peer;
-    peer.on_message(&bytes, &peer.inner.offering(), &route);
+    let _begun = web.inner.calls.begin();
+    web.inner
+        .with_offering(|offering| visit.client.peer.on_message(&bytes, offering, &route));
     reply::accepted()
 }
 

@@ -52,28 +52,30 @@ pub(crate) async fn serve(
     )
     .map_err(|why| refuse(&mismatch(why)))?;
     let method = method.ok_or_else(|| refuse(&Refusal::method_not_found(&request.method)))?;
-    let offering = web.inner.offering();
-    offering
-        .allows(method, modern.version)
-        .map_err(|refusal| refuse(&refusal))?;
-    if web.sessions.is_closing() {
-        return Err(refuse(&Refusal::new(Code::ServerShuttingDown)));
-    }
-    if method == Method::SubscriptionsListen {
-        return listen(web, principal, in_flight, request).map_err(|refusal| refuse(&refusal));
-    }
-    let planned = web.inner.plan(Asked {
-        method,
-        offering: &offering,
-        params: request.params.as_ref(),
-        version: modern.version,
-        instance: None,
-        principal: &principal,
-        modern: Some(modern),
-        headers: Some(headers.all),
+    let planned = web.inner.with_offering(|offering| {
+        offering.allows(method, modern.version)?;
+        if web.sessions.is_closing() {
+            return Err(Refusal::new(Code::ServerShuttingDown));
+        }
+        if method == Method::SubscriptionsListen {
+            return Ok(None);
+        }
+        let planned = web.inner.plan(Asked {
+            method,
+            offering,
+            params: request.params.as_ref(),
+            version: modern.version,
+            instance: None,
+            principal: &principal,
+            modern: Some(modern),
+            headers: Some(headers.all),
+        });
+        planned.map(Some)
     });
-    drop(offering);
-    match planned.map_err(|refusal| refuse(&refusal))? {
+    let Some(plan) = planned.map_err(|refusal| refuse(&refusal))? else {
+        return listen(web, principal, in_flight, request).map_err(|refusal| refuse(&refusal));
+    };
+    match plan {
         Plan::Ready(result) => {
             let mut body = Vec::new();
             wire::ready(&mut body, &request.id, &result);
@@ -159,7 +161,7 @@ async fn run(
         let (route, id) = (route.clone(), request.id.clone());
         Some((signals, move |said| answer(&route, &id, said)))
     };
-    match launch(&web.inner, start, line, waits) {
+    match launch(start, line, waits) {
         Launched::Ended(said) => answer(&route, &request.id, said),
         Launched::Waits(rest) => {
             let (web, hurry) = (Arc::clone(web), gone.0.clone());

@@ -108,7 +108,7 @@ impl Book {
     }
 
     /// Lets the connection machine take a step, and brings the ledger up to date. The transition
-    /// is traced by whoever holds the book, as soon as it does not.
+    /// is traced by whoever holds the book, as soon as it does not; of a refusal there is none.
     pub(super) fn step(
         &mut self,
         rules: &connection::Rules,

@@ -148,7 +148,7 @@ impl Peer {
             };
             Some((signals, done))
         };
-        let rest = match launch(&self.inner, start, line, waits) {
+        let rest = match launch(start, line, waits) {
             Launched::Ended(ref said) => return self.said(key, said.as_ref(), at, route),
             Launched::Waits(rest) => rest,
             Launched::Gone => return,

@@ -2,10 +2,13 @@
 
 use crate::common::{OnCancel, PATIENCE, codes, desk, held, modern, refusal, state, tool};
 use interlock::{
-    Bounds, BuildError, Context, Failure, NoArguments, Prompt, Resource, ResourceTemplate, Server,
-    Tool, model::JsonObject, workflow::Kind,
+    Bounds, BuildError, Context, Failure, HttpOptions, NoArguments, Prompt, Resource,
+    ResourceTemplate, Server, Tool, model::JsonObject, workflow::Kind,
 };
-use interlock_testkit::{Client, Connection, connect};
+use interlock_testkit::{
+    Client, Connection, connect,
+    web::{Session, Site},
+};
 use serde_json::{Value, json};
 use std::{
     num::NonZeroUsize,
@@ -235,9 +238,8 @@ async fn check_lists_is_empty(client: &mut Client) {
     assert_eq!(client.tools().await, [] as [&str; 0]);
 }
 
-/// Requests that come together need not find the same: each finds what there is when it is read.
-#[tokio::test]
-async fn what_a_call_adds_is_there_for_the_request_behind_it() {
+/// A server with a tool that adds another one.
+fn learning() -> Server {
     let itself = Arc::new(OnceLock::<Server>::new());
     let known = Arc::clone(&itself);
     let learn = Tool::new("learn", move |_: NoArguments, _: Context| {
@@ -246,12 +248,19 @@ async fn what_a_call_adds_is_there_for_the_request_behind_it() {
     });
     let server = Server::builder("s", "0").tool(learn).build().unwrap();
     assert!(itself.set(server.clone()).is_ok());
-    let (mut client, _connection) = ready(&server).await;
-    let call = |id: i64, name: &str| {
-        let params = json!({"name": name});
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
-    };
-    let (first, second) = (call(100, "learn"), call(101, "learned"));
+    server
+}
+
+/// A call of a tool without arguments.
+fn call_of(id: i64, name: &str) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name}})
+}
+
+/// Requests that come together need not find the same: each finds what there is when it is read.
+#[tokio::test]
+async fn what_a_call_adds_is_there_for_the_request_behind_it() {
+    let (mut client, _connection) = ready(&learning()).await;
+    let (first, second) = (call_of(100, "learn"), call_of(101, "learned"));
     client
         .send_bytes(format!("{first}\n{second}\n").as_bytes())
         .await;
@@ -259,6 +268,82 @@ async fn what_a_call_adds_is_there_for_the_request_behind_it() {
         let (_, answer) = client.until(id).await;
         assert_eq!(answer["result"]["isError"], false, "{answer}");
     }
+}
+
+#[tokio::test]
+async fn what_a_member_of_a_batch_adds_is_there_for_the_next() {
+    let (mut client, _connection) = connect(&learning());
+    let hello = json!({
+        "protocolVersion": "2025-03-26",
+        "capabilities": {},
+        "clientInfo": {"name": "batches", "version": "0"},
+    });
+    client.request("initialize", hello).await;
+    client.notify("notifications/initialized", json!({})).await;
+    let both = json!([call_of(100, "learn"), call_of(101, "learned")]);
+    client.send(both).await;
+    let answers = loop {
+        let message = client.receive().await.unwrap();
+        if let Value::Array(answers) = message {
+            break answers;
+        }
+    };
+    assert_eq!(answers.len(), 2);
+    for answer in answers {
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+    }
+}
+
+/// Panics when it is dropped, as a guard may that unwraps something.
+struct Bomb;
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            panic!("dropped");
+        }
+    }
+}
+
+/// A server with a tool that removes another one, whose clean-up panics.
+fn mined() -> Server {
+    let itself = Arc::new(OnceLock::<Server>::new());
+    let known = Arc::clone(&itself);
+    let bomb = Bomb;
+    let bomb = Tool::new("bomb", move |_: NoArguments, _: Context| {
+        let _held = &bomb;
+        async { "tick" }
+    });
+    let defuse = Tool::new("defuse", move |_: NoArguments, _: Context| {
+        let removed = known.get().unwrap().remove_tool("bomb");
+        async move { removed.to_string() }
+    });
+    let server = Server::builder("s", "0").tool(bomb).tool(defuse);
+    let server = server.build().unwrap();
+    assert!(itself.set(server.clone()).is_ok());
+    server
+}
+
+/// Whoever lets go of a removed tool last, its clean-up costs nobody an answer.
+#[tokio::test]
+async fn a_removed_tool_whose_clean_up_panics_costs_no_answer() {
+    let (mut client, _connection) = ready(&mined()).await;
+    let (_, result) = client.call("defuse", json!({})).await;
+    assert_eq!(result["content"][0]["text"], "true", "{result}");
+    assert_eq!(client.tools().await, ["defuse"]);
+}
+
+#[tokio::test]
+async fn nor_does_it_over_http() {
+    let site = Site::open(&mined(), HttpOptions::default()).await;
+    let session = Session::open(&site).await;
+    let params = json!({"name": "defuse"});
+    let answer = site
+        .send(session.ask("tools/call", params))
+        .await
+        .json()
+        .await;
+    assert_eq!(answer["result"]["content"][0]["text"], "true", "{answer}");
 }
 
 /// A connection over which nothing comes keeps nothing that is not offered any more.

@@ -1,8 +1,11 @@
 //! Calls hear what they are told from their first moment to their last.
 
-use crate::common::{PATIENCE, modern, refusal};
+use crate::{
+    common::{PATIENCE, modern, refusal},
+    http_common::modern_call,
+};
 use interlock::{Clock, Context, Failure, HttpOptions, NoArguments, Server, Time, Tool};
-use interlock_testkit::{ManualClock, connect};
+use interlock_testkit::{ManualClock, connect, web::Web};
 use serde_json::{Value, json};
 use std::{
     future::Future,
@@ -186,6 +189,52 @@ async fn the_stop_hook_runs_after_the_last_call_of_a_client_that_has_gone() {
     }
     assert_eq!(*events.lock().unwrap(), [] as [&str; 0]);
     go.notify_one();
+    let ended = timeout(PATIENCE, site.task).await;
+    ended.expect("the server must end").unwrap().unwrap();
+    let expected = ["the handler ends", "the hook runs"];
+    assert_eq!(*events.lock().unwrap(), expected);
+}
+
+/// Over HTTP/2 requests run on tasks of their own, which outlive their connection.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_stop_hook_runs_after_a_call_that_keeps_its_thread() {
+    let events = Arc::new(Mutex::new(Vec::new()));
+    let (on_start, mut started) = mpsc::unbounded_channel();
+    let (go, gate) = blocking::channel::<()>();
+    let (gate, ends) = (Mutex::new(gate), Arc::clone(&events));
+    let busy = Tool::new("busy", move |_: NoArguments, _: Context| {
+        on_start.send(()).unwrap();
+        let released = gate.lock().unwrap().recv_timeout(PATIENCE);
+        ends.lock().unwrap().push("the handler ends");
+        async move { released.map_or("late", |()| "done") }
+    });
+    let hook = Arc::clone(&events);
+    let server = Server::builder("desk", "1.0.0")
+        .tool(busy)
+        .lifespan(
+            || async { Ok(()) },
+            move |_| {
+                let hook = Arc::clone(&hook);
+                async move { hook.lock().unwrap().push("the hook runs") }
+            },
+        )
+        .build()
+        .unwrap();
+    let site = serve(server).await;
+    let line = Web::at(site.address).line().await;
+    let call = modern_call(1, "busy", json!({}));
+    let asks = tokio::spawn(async move { line.send(call).await.status });
+    timeout(PATIENCE, started.recv()).await.unwrap().unwrap();
+    // The client goes, and its connection with it.
+    asks.abort();
+    assert!(asks.await.unwrap_err().is_cancelled());
+    site.stop.send(()).unwrap();
+    while TcpStream::connect(site.address).await.is_ok() {}
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(*events.lock().unwrap(), [] as [&str; 0]);
+    go.send(()).unwrap();
     let ended = timeout(PATIENCE, site.task).await;
     ended.expect("the server must end").unwrap().unwrap();
     let expected = ["the handler ends", "the hook runs"];
