@@ -18,12 +18,12 @@ mod warning;
 use crate::{
     caller::{Caller, Way},
     clock,
-    context::{Context, Place, Shared},
+    context::{Belongs, Context, Shared},
     convert::{self, Answer, No, Stamp},
     failure::Failure,
     handle::Source,
     handler::{Prepared, Reply},
-    instance::{Held, Instance, Made, Turn},
+    instance::{Held, Made, Sight, Turn},
     methods::Examine,
     route::Route,
     sampling::Said,
@@ -59,7 +59,7 @@ pub(crate) struct Start {
     pub(crate) made: Option<Arc<Made>>,
     /// What it was let in by, if it is part of the workflow.
     pub(crate) bound: Option<BindingId>,
-    pub(crate) instance: Option<Arc<Instance>>,
+    pub(crate) belongs: Belongs,
     /// How its instance is found, if that takes a look into the store.
     pub(crate) sought: Option<Box<Sought>>,
 }
@@ -103,7 +103,6 @@ pub(crate) struct Running {
     permit: Option<OwnedSemaphorePermit>,
     made: Option<Arc<Made>>,
     bound: Option<BindingId>,
-    instance: Option<Arc<Instance>>,
     sought: Option<Box<Sought>>,
     /// The instance's turn, until it is written down.
     held: Option<Held>,
@@ -135,7 +134,7 @@ pub(crate) struct Running {
 impl Running {
     pub(crate) fn new(start: Start, line: Line) -> Self {
         Self {
-            shared: Arc::new(Shared::new(line.caller)),
+            shared: Arc::new(Shared::new(line.caller, start.belongs)),
             route: line.route,
             signals: Signals::default(),
             at: line.at,
@@ -147,7 +146,6 @@ impl Running {
             permit: None,
             made: start.made,
             bound: start.bound,
-            instance: start.instance,
             sought: start.sought,
             held: None,
             turn: None,
@@ -515,17 +513,25 @@ impl Running {
         let Some(handler) = self.handler.take() else {
             return Waiting::Nothing;
         };
-        if let Some(instance) = &self.instance {
-            let place = Place {
-                instance: Arc::clone(instance.id()),
-                run: instance.run(),
-            };
-            let shared = Arc::get_mut(&mut self.shared);
-            let shared = shared.expect("nobody else has it before its handler does");
-            shared.place = Some(place);
+        if let Some(instance) = self.shared.instance() {
+            let sight = self.shared.sight.as_ref();
+            if !sight.is_some_and(|sight| instance.is_still(sight)) {
+                let sight = instance.sight();
+                self.sees(sight);
+            }
         }
         let context = Context::new(Arc::clone(&self.shared));
         Waiting::Handler(Handler::new(handler, context))
+    }
+
+    /// What its handler is to see of the instance.
+    fn sees(&mut self, sight: Sight) {
+        self.shared().sight = Some(sight);
+    }
+
+    fn shared(&mut self) -> &mut Shared {
+        let shared = Arc::get_mut(&mut self.shared);
+        shared.expect("nobody else has it before its handler does")
     }
 
     fn respond(&mut self) {
@@ -601,13 +607,14 @@ impl Running {
 
     fn place(&self) -> Option<Standing<'_>> {
         let workflow = self.inner().workflow.as_ref()?;
-        let instance = self.instance.as_ref().or(self.shared.found.get())?;
+        let instance = self.shared.instance().or(self.shared.found.get())?;
         if self.purpose == Purpose::Complete {
             return None;
         }
         let at = self.after.unwrap_or_else(|| instance.position());
         Some(Standing {
             instance: instance.named(),
+            is_sessions: matches!(self.shared.belongs, Belongs::ToSession),
             workflow,
             at,
             told: &self.told,

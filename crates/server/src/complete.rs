@@ -54,7 +54,7 @@ impl Inner {
             handler: Some(handler),
             made: None,
             bound: None,
-            instance: asked.instance.cloned(),
+            belongs: asked.belongs(),
             sought: None,
         };
         Ok(Plan::Call(start, Round::default()))

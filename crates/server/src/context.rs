@@ -10,7 +10,7 @@ use crate::{
     caller::{Caller, Client, Way},
     clock, effect,
     failure::Failure,
-    instance::Instance,
+    instance::{Instance, Sight},
     lifespan::App,
     model::{
         ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitResult,
@@ -21,7 +21,6 @@ use crate::{
     voice::{Asking, Log, Progress, Voice, Word},
 };
 use interlock_proto::{Ability, Level, Version};
-use interlock_workflow::Instance as Run;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -45,31 +44,43 @@ pub struct Context(Arc<Shared>);
 pub(crate) struct Shared {
     pub(crate) caller: Caller,
     pub(crate) voice: Voice,
-    /// Known from the handler's start on.
-    pub(crate) place: Option<Place>,
+    pub(crate) belongs: Belongs,
+    /// That instance as it was when the call began. Known from the handler's start on.
+    pub(crate) sight: Option<Sight>,
     /// The instance that a tool of our own has found.
     pub(crate) found: OnceLock<Arc<Instance>>,
     app: Option<App>,
 }
 
 impl Shared {
-    pub(crate) fn new(caller: Caller) -> Self {
+    pub(crate) fn new(caller: Caller, belongs: Belongs) -> Self {
         Self {
             app: caller.inner().lifespan.app(),
             caller,
             voice: Voice::default(),
-            place: None,
+            belongs,
+            sight: None,
             found: OnceLock::new(),
+        }
+    }
+
+    /// The workflow instance that the call belongs to.
+    pub(crate) fn instance(&self) -> Option<&Arc<Instance>> {
+        match (&self.belongs, &self.caller.way) {
+            (Belongs::To(instance), _) => Some(instance),
+            (Belongs::ToSession, Way::Session(peer)) => peer.instance(),
+            (Belongs::ToNone, _) | (Belongs::ToSession, Way::Alone { .. }) => None,
         }
     }
 }
 
-/// Where in a workflow a call runs.
+/// Which workflow instance a call belongs to.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) instance: Arc<str>,
-    /// The instance as it was when the call began.
-    pub(crate) run: Arc<Run>,
+pub(crate) enum Belongs {
+    ToNone,
+    /// To that of the session in which it came, which keeps it.
+    ToSession,
+    To(Arc<Instance>),
 }
 
 impl Context {
@@ -93,14 +104,14 @@ impl Context {
     /// The workflow instance the call belongs to: the key for what a handler remembers.
     #[must_use]
     pub fn instance(&self) -> Option<&str> {
-        self.0.place.as_ref().map(|place| &*place.instance)
+        self.0.instance().map(|instance| &**instance.id())
     }
 
     /// The state in which the call was admitted.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        let (workflow, place) = (self.inner().workflow.as_ref()?, self.0.place.as_ref()?);
-        Some(workflow.state_name(place.run.position().state))
+        let (workflow, sight) = (self.inner().workflow.as_ref()?, self.0.sight.as_ref()?);
+        Some(workflow.state_name(sight.run.position().state))
     }
 
     /// What the workflow instance remembered when the call began (`ctx` in guards, written by
@@ -136,8 +147,8 @@ impl Context {
     ///
     /// If it does not fit the type, or the call belongs to no instance.
     pub fn memory<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        match &self.0.place {
-            Some(place) => effect::fit(place.run.memory()),
+        match &self.0.sight {
+            Some(sight) => effect::fit(sight.run.memory()),
             None => Err(Failure::new(
                 "there is nothing to remember: the call belongs to no workflow instance",
             )),
@@ -394,7 +405,8 @@ impl fmt::Debug for Context {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Context")
             .field("principal", &self.0.caller.principal)
-            .field("place", &self.0.place)
+            .field("instance", &self.instance())
+            .field("state", &self.state())
             .finish_non_exhaustive()
     }
 }

@@ -5,12 +5,12 @@ use crate::{
     handler::Reply,
     lists::SERVER_INFO,
     model::{CallToolResult, ContentBlock, Implementation, JsonObject, MetaObject},
-    standing::Standing,
+    standing::{Home, Standing},
 };
 use interlock_proto::{
     Code, Refusal, RpcCode, Version, era::Era, invocation, refusal::RefusalData,
 };
-use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
+use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, StateId, Workflow};
 use rmcp::model::ResultType;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -241,8 +241,9 @@ pub(crate) struct Stamp<'a> {
 pub(crate) enum Signature {
     /// The same in every result.
     Usual(Arc<str>),
-    /// It says where an instance stands, and nothing else: how that begins, and what its state says.
-    Standing { instance: Arc<str>, state: Arc<str> },
+    /// It says that the session's instance stands there, and nothing else. Whoever writes it knows
+    /// which instance that is.
+    Standing(StateId),
 }
 
 impl Signature {
@@ -255,20 +256,21 @@ impl Signature {
     }
 
     /// Adds it to the object that has just been written.
-    pub(crate) fn sign(&self, out: &mut Vec<u8>) {
+    pub(crate) fn sign(&self, out: &mut Vec<u8>, home: Option<Home<'_>>) {
+        let parts = match (self, home) {
+            (Self::Usual(text), _) => [text, "", ""],
+            (Self::Standing(state), Some(home)) => home.says(*state),
+            // Nobody but the session answers what came in it.
+            (Self::Standing(_), None) => return,
+        };
         let Some(b'}') = out.pop() else {
             return;
         };
         if out.last() != Some(&b'{') {
             out.push(b',');
         }
-        match self {
-            Self::Usual(text) => out.extend_from_slice(text.as_bytes()),
-            Self::Standing { instance, state } => {
-                out.extend_from_slice(instance.as_bytes());
-                out.extend_from_slice(state.as_bytes());
-                out.extend_from_slice(b"}}");
-            }
+        for part in parts {
+            out.extend_from_slice(part.as_bytes());
         }
         out.push(b'}');
     }

@@ -15,6 +15,7 @@
 //! | `turn.rs` | whoever may move an instance, and how it is moved |
 //! | `at_once.rs` | the same for calls that need not wait |
 //! | `keeping.rs` | writing and reading, with the journal |
+//! | `known.rs` | what is known of an instance, and shown without its lock |
 //! | `stored.rs` | the record as it is stored |
 //! | `effects.rs` | what a step sets off |
 //! | `approving.rs` | what operators are asked about calls |
@@ -29,6 +30,7 @@ mod asking;
 mod at_once;
 mod effects;
 mod keeping;
+mod known;
 mod leased;
 mod operating;
 mod stored;
@@ -37,6 +39,7 @@ mod turn;
 pub(crate) use alarms::{Alarms, Swept};
 pub(crate) use asking::Asker;
 pub(crate) use keeping::{Books, KeepError};
+pub(crate) use known::Sight;
 pub(crate) use leased::Lease;
 pub(crate) use operating::{Decision, Disobeyed, Found, Order, key_of, look_up};
 pub(crate) use stored::Made;
@@ -44,7 +47,7 @@ pub(crate) use turn::{Held, Marked, Moved, Turn};
 
 use crate::{
     approval::ApprovalRequest,
-    baton::Baton,
+    baton::{Baton, Bears, Grip, Lone},
     journal::{Entry, What},
     note::News,
     peer::Peer,
@@ -56,8 +59,9 @@ use interlock_store::{self as store, Key, Version};
 use interlock_workflow::{
     Busy, Call, Instance as Run, Kind, Pass, Position, Refused, Visibility, Workflow,
 };
+use known::{Known, Shown};
 use std::sync::{Arc, Mutex, Weak};
-use stored::{Running, Text, Unclear};
+use stored::{Running, Text};
 
 /// Under which kind instances are stored.
 pub(crate) const KIND: store::Kind = store::Kind::from_static("instance");
@@ -72,10 +76,12 @@ pub(crate) struct Instance {
     key: Key,
     /// Which one it is for those who look after what is due.
     number: u64,
-    turn: Arc<Baton>,
+    turn: Baton<Self>,
     /// Held while something is written, so that the journal is in order.
-    pen: Arc<Baton>,
+    pen: Arc<Lone>,
     seen: Mutex<Seen>,
+    /// What is shown of it to those who need not lock it.
+    shown: Arc<Shown>,
     watchers: Mutex<Vec<Weak<Peer>>>,
     alarms: Arc<Alarms>,
     /// For whom it is kept, if it is behind a handle.
@@ -85,7 +91,7 @@ pub(crate) struct Instance {
 /// What was last seen of the record, and what is not written yet.
 #[derive(Debug)]
 struct Seen {
-    run: Arc<Run>,
+    known: Known,
     /// The run before, for the next one to be written over.
     spare: Option<Arc<Run>>,
     /// The record that says so, as it was written here.
@@ -107,8 +113,6 @@ struct Seen {
     lost: Option<Running>,
     /// A call that somebody else wrote down and has not ended yet.
     elsewhere: Option<Running>,
-    /// A call that may have taken effect, of which the model has not been told.
-    unclear: Option<Unclear>,
     refusals: Vec<Entry>,
     unwritten: u64,
     /// Whoever has the turn is no call.
@@ -166,14 +170,16 @@ impl Instance {
         lease: Option<Lease>,
     ) -> Arc<Self> {
         let key = Key::new(KIND, Arc::clone(&id)).expect("our own ids are short and printable");
+        let known = Known::new(workflow.start(now.0));
         Arc::new(Self {
             named: Named::new(id),
             key,
             number: alarms.number(),
-            turn: Arc::default(),
+            turn: Baton::default(),
             pen: Arc::default(),
+            shown: Arc::clone(known.shown()),
             seen: Mutex::new(Seen {
-                run: Arc::new(workflow.start(now.0)),
+                known,
                 spare: None,
                 text: None,
                 version: None,
@@ -185,7 +191,6 @@ impl Instance {
                 began: Some(now.0),
                 lost: None,
                 elsewhere: None,
-                unclear: None,
                 refusals: Vec::new(),
                 unwritten: 0,
                 attended: false,
@@ -212,7 +217,7 @@ impl Instance {
     }
 
     pub(crate) fn position(&self) -> Position {
-        lock(&self.seen).run.position()
+        self.shown.position()
     }
 
     /// When the call must be over that runs elsewhere, if one does.
@@ -223,13 +228,26 @@ impl Instance {
 
     /// What the model has to know of a call that may have taken effect: it is told once.
     pub(crate) fn tell_unclear(&self) -> Option<String> {
-        let unclear = lock(&self.seen).unclear.take()?;
+        if !self.shown.is_unclear() {
+            return None;
+        }
+        let unclear = lock(&self.seen).known.set_unclear(None)?;
         Some(unclear.told())
     }
 
     /// All there is to know about it, as it is now.
     pub(crate) fn run(&self) -> Arc<Run> {
-        Arc::clone(&lock(&self.seen).run)
+        Arc::clone(lock(&self.seen).known.run())
+    }
+
+    /// The same, for whoever wants to know later whether it still is so.
+    pub(crate) fn sight(&self) -> Sight {
+        lock(&self.seen).known.sight()
+    }
+
+    /// Whether it still stands as it was seen.
+    pub(crate) fn is_still(&self, sight: &Sight) -> bool {
+        self.shown.is_still(sight)
     }
 
     /// Whether a call may run as things stand. What the state does not bind is refused without a
@@ -249,34 +267,33 @@ impl Instance {
     pub(crate) async fn turn(self: Arc<Self>, busy: Busy) -> Option<Held> {
         let leaves = Leaves(Some(Arc::clone(&self)));
         let grip = match busy {
-            Busy::Wait => self.turn.take().await,
+            Busy::Wait => Grip::take(&self).await,
             Busy::Refuse => {
                 let (grip, attended) = {
                     let seen = lock(&self.seen);
-                    (self.turn.try_take(), seen.attended)
+                    (Grip::try_take(&self), seen.attended)
                 };
                 match grip {
                     Some(grip) => grip,
                     // No call holds it, and whoever does is done soon.
-                    None if attended => self.turn.take().await,
+                    None if attended => Grip::take(&self).await,
                     None => return None,
                 }
             }
         };
         leaves.stay();
-        Some(Held::new(self, grip))
+        grip.keep();
+        Some(Held::new(self))
     }
 
     /// The turn for whoever looks after the instance, unless a call has it.
     fn turn_to_attend(self: &Arc<Self>) -> Option<Held> {
-        let grip = {
-            // Whoever finds the turn taken finds out by whom at the same moment.
-            let mut seen = lock(&self.seen);
-            let grip = self.turn.try_take()?;
-            seen.attended = true;
-            grip
-        };
-        Some(Held::new(Arc::clone(self), grip))
+        // Whoever finds the turn taken finds out by whom at the same moment.
+        let mut seen = lock(&self.seen);
+        let is_ours = self.turn.try_take();
+        seen.attended |= is_ours;
+        drop(seen);
+        is_ours.then(|| Held::new(Arc::clone(self)))
     }
 
     /// Remembers that a call was refused, until somebody writes it down. Nobody waits for that.
@@ -337,6 +354,12 @@ impl Instance {
             let kinds = workflow.lists_differ(before, after);
             self.tell_others(None, kinds.collect::<Vec<_>>().into_iter());
         }
+    }
+}
+
+impl Bears for Instance {
+    fn baton(&self) -> &Baton<Self> {
+        &self.turn
     }
 }
 

@@ -5,6 +5,7 @@ mod tool;
 use crate::{
     call::{Purpose, Sought, Start, quietly},
     catalogue::{CheckedTemplate, Listing},
+    context::Belongs,
     convert::{self, Answer, No},
     handle::{self, Source},
     handler::{self, Cache, Hints, Prepared},
@@ -102,6 +103,16 @@ impl<'a> Asked<'a> {
     /// Its parameters, as they were written.
     pub(crate) fn text(&self) -> Option<&'a str> {
         self.params.map(Params::get)
+    }
+
+    /// Which instance a call belongs to that is made with it, unless another one is found.
+    pub(crate) fn belongs(&self) -> Belongs {
+        match (self.instance, self.modern) {
+            (None, _) => Belongs::ToNone,
+            // Whatever is not stateless is served by its session.
+            (Some(_), None) => Belongs::ToSession,
+            (Some(instance), Some(_)) => Belongs::To(Arc::clone(instance)),
+        }
     }
 
     /// Whether its client may bring answers with its next request.
@@ -321,7 +332,7 @@ impl Inner {
                 let prepare = Box::new(prepare);
                 let start = Start {
                     sought: Some(Box::new(Sought { source, prepare })),
-                    ..start_of((kind, name), limits, asked.instance)
+                    ..start_of((kind, name), limits, asked.belongs())
                 };
                 return Ok(Plan::Call(start, round));
             }
@@ -346,7 +357,7 @@ impl Inner {
                     handler: Some(let_in.handler),
                     made: let_in.made,
                     bound: let_in.bound,
-                    ..start_of((kind, name), limits, asked.instance)
+                    ..start_of((kind, name), limits, asked.belongs())
                 };
                 Plan::Call(start, round)
             }
@@ -358,6 +369,7 @@ impl Inner {
         let place = self.workflow.as_ref().zip(asked.instance);
         let place = place.map(|(workflow, instance)| Standing {
             instance: instance.named(),
+            is_sessions: asked.modern.is_none(),
             workflow,
             at: instance.position(),
             told: &[],
@@ -525,7 +537,7 @@ impl Inner {
 fn start_of(
     (kind, name): (Kind, Cow<'static, str>),
     (timeout, places): Limits,
-    instance: Option<&Arc<Instance>>,
+    belongs: Belongs,
 ) -> Start {
     Start {
         purpose: Purpose::Use,
@@ -536,7 +548,7 @@ fn start_of(
         handler: None,
         made: None,
         bound: None,
-        instance: instance.cloned(),
+        belongs,
         sought: None,
     }
 }

@@ -23,6 +23,7 @@ use crate::{
     route::{Gathering, Route, Tone, lock},
     server::Inner,
     signal::Signal,
+    standing::Home,
     wire::{self, Transition},
 };
 use book::{Beginning, Book, Running};
@@ -165,6 +166,14 @@ impl Peer {
 
     pub(crate) const fn instance(&self) -> Option<&Arc<Instance>> {
         self.instance.as_ref()
+    }
+
+    fn home(&self) -> Option<Home<'_>> {
+        let (workflow, instance) = (self.inner.workflow.as_ref()?, self.instance.as_ref()?);
+        Some(Home {
+            instance: instance.named(),
+            workflow,
+        })
     }
 
     /// What the client said of itself.
@@ -471,7 +480,7 @@ impl Peer {
                         let stamp = self.inner.stamp(version, None);
                         let answer = convert::refused(Kind::Tool, refusal.into(), stamp);
                         route.answer(Tone::Result, |out| {
-                            wire::answer(out, &id, &answer);
+                            wire::answer(out, &id, &answer, self.home());
                         });
                     }
                     ErrorId::Known(_) | ErrorId::Absent | ErrorId::Null => {

@@ -1,7 +1,7 @@
 //! Where an instance stands, as results tell it.
 
 use crate::convert::{self, Signature, WORKFLOW};
-use interlock_workflow::{Position, Workflow};
+use interlock_workflow::{Position, StateId, Workflow};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -10,17 +10,29 @@ use std::sync::Arc;
 pub(crate) struct Named {
     pub(crate) id: Arc<str>,
     /// The beginning of the `_meta` of a result, up to where the instance stands.
-    beginning: Arc<str>,
+    beginning: String,
 }
 
 impl Named {
     pub(crate) fn new(id: Arc<str>) -> Self {
         let quoted = Value::from(&*id);
         let beginning = format!("\"_meta\":{{\"{WORKFLOW}\":{{\"instance\":{quoted},");
-        Self {
-            id,
-            beginning: beginning.into(),
-        }
+        Self { id, beginning }
+    }
+}
+
+/// The instance of a session, for whoever writes what is said in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Home<'a> {
+    pub(crate) instance: &'a Named,
+    pub(crate) workflow: &'a Workflow,
+}
+
+impl<'a> Home<'a> {
+    /// The `_meta` of a result that says that it stands there and nothing else, in parts.
+    pub(crate) fn says(self, state: StateId) -> [&'a str; 3] {
+        let standing = self.workflow.state(state).standing();
+        [&self.instance.beginning, standing, "}}"]
     }
 }
 
@@ -28,6 +40,8 @@ impl Named {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Standing<'a> {
     pub(crate) instance: &'a Named,
+    /// It is the instance of the session in which this is said.
+    pub(crate) is_sessions: bool,
     pub(crate) workflow: &'a Workflow,
     pub(crate) at: Position,
     pub(crate) told: &'a [String],
@@ -47,11 +61,14 @@ impl Standing<'_> {
         if self.at.finished || !self.told.is_empty() {
             return Signature::written(&json!({ WORKFLOW: self.value() }));
         }
-        let state = self.workflow.state(self.at.state);
-        Signature::Standing {
-            instance: Arc::clone(&self.instance.beginning),
-            state: Arc::clone(state.standing()),
+        if self.is_sessions {
+            return Signature::Standing(self.at.state);
         }
+        let home = Home {
+            instance: self.instance,
+            workflow: self.workflow,
+        };
+        Signature::Usual(home.says(self.at.state).concat().into())
     }
 }
 
@@ -78,15 +95,25 @@ mod tests {
         let told = ["now".to_owned(), "then".to_owned()];
         let named = Named::new("a \"i\"".into());
         for (at, told) in [(here, &told[..0]), (over, &told[..0]), (here, &told[..])] {
-            let standing = Standing {
+            let home = Home {
                 instance: &named,
                 workflow: &flow,
-                at,
-                told,
             };
-            for (before, after) in [("{}", ""), (r#"{"x":1}"#, r#""x":1,"#)] {
+            let texts = [("{}", ""), (r#"{"x":1}"#, r#""x":1,"#)];
+            let texts = texts
+                .into_iter()
+                .flat_map(|text| [(text, true), (text, false)]);
+            for ((before, after), is_sessions) in texts {
+                let standing = Standing {
+                    instance: &named,
+                    is_sessions,
+                    workflow: &flow,
+                    at,
+                    told,
+                };
                 let mut written = before.as_bytes().to_vec();
-                standing.signature().sign(&mut written);
+                let home = is_sessions.then_some(home);
+                standing.signature().sign(&mut written, home);
                 let wanted = format!(
                     r#"{{{after}"_meta":{{"{WORKFLOW}":{}}}}}"#,
                     standing.value()

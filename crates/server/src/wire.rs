@@ -6,6 +6,7 @@ use crate::{
     convert::Answer,
     note::SubscriptionMeta,
     route::Tone,
+    standing::Home,
     voice::{Log, Progress},
 };
 use interlock_proto::{
@@ -32,21 +33,26 @@ pub(crate) fn ready(out: &mut Vec<u8>, id: &RequestId, result: &RawValue) {
 /// How long an answer may be before its buffer has to grow.
 const USUAL: usize = 512;
 
-/// The line that answers a call, and what it is.
-pub(crate) fn answered(id: &RequestId, said: &Answer) -> (Tone, Vec<u8>) {
+/// The line that answers a call, and what it is. If it is one of a session, where that is at home.
+pub(crate) fn answered(id: &RequestId, said: &Answer, home: Option<Home<'_>>) -> (Tone, Vec<u8>) {
     let mut line = Vec::with_capacity(USUAL);
-    let tone = answer(&mut line, id, said);
+    let tone = answer(&mut line, id, said, home);
     (tone, line)
 }
 
 /// Appends the answer to a call.
-pub(crate) fn answer(out: &mut Vec<u8>, id: &RequestId, answer: &Answer) -> Tone {
+pub(crate) fn answer(
+    out: &mut Vec<u8>,
+    id: &RequestId,
+    answer: &Answer,
+    home: Option<Home<'_>>,
+) -> Tone {
     let (written, tone) = match answer {
         Answer::Result(reply, signature) => {
             let write = |out: &mut Vec<u8>| {
                 reply.write(out)?;
                 if let Some(signature) = signature {
-                    signature.sign(out);
+                    signature.sign(out, home);
                 }
                 Ok(())
             };

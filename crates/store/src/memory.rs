@@ -13,7 +13,9 @@ use async_trait::async_trait;
 use crate::Store;
 use crate::error::StoreError;
 use crate::feed::{Feed, Feeds};
-use crate::record::{Change, Entry, Journal, Key, Kind, Logged, Record, Seq, Time, Version, check};
+use crate::record::{
+    Change, Entry, Journal, Key, Kind, Logged, Record, Seq, Time, Version, check, check_size,
+};
 
 /// A [`Store`] that is gone with the process. A clone is another handle to the same data.
 ///
@@ -60,6 +62,15 @@ impl Store for MemoryStore {
         now: Time,
     ) -> Option<Result<Vec<Version>, StoreError>> {
         Some(self.put(changes, entries, now))
+    }
+
+    fn append_at_once(
+        &self,
+        key: &Key,
+        bytes: Arc<[u8]>,
+        now: Time,
+    ) -> Result<Result<(), StoreError>, Arc<[u8]>> {
+        Ok(check_size(key, &bytes).map(|()| self.data().append(key, bytes, now)))
     }
 
     async fn list(
@@ -158,7 +169,9 @@ impl MemoryStore {
         let mut data = self.data();
         data.admit(changes, now)?;
         let version = data.apply(changes);
-        data.append(entries, now);
+        for Entry { key, bytes } in entries {
+            data.append(key, Arc::clone(bytes), now);
+        }
         if changes.is_empty() {
             // Of entries nobody hears.
             return Ok(Vec::new());
@@ -248,14 +261,12 @@ impl Data {
         version
     }
 
-    fn append(&mut self, entries: &[Entry], at: Time) {
-        for Entry { key, bytes } in entries {
-            match self.log_mut(key) {
-                Some(log) => log.push(at, bytes),
-                None => {
-                    let logs = &mut self.table(&key.kind).logs;
-                    logs.entry(Arc::clone(&key.id)).or_default().push(at, bytes);
-                }
+    fn append(&mut self, key: &Key, bytes: Arc<[u8]>, at: Time) {
+        match self.log_mut(key) {
+            Some(log) => log.push(at, bytes),
+            None => {
+                let logs = &mut self.table(&key.kind).logs;
+                logs.entry(Arc::clone(&key.id)).or_default().push(at, bytes);
             }
         }
     }
@@ -301,11 +312,11 @@ impl Log {
             .map_or(Seq(self.pruned), |entry| entry.seq)
     }
 
-    fn push(&mut self, at: Time, bytes: &Arc<[u8]>) {
+    fn push(&mut self, at: Time, bytes: Arc<[u8]>) {
         self.entries.push_back(Logged {
             seq: Seq(self.last().0 + 1),
             at,
-            bytes: Arc::clone(bytes),
+            bytes,
         });
     }
 

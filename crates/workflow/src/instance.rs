@@ -120,7 +120,9 @@ impl Clone for Instance {
             held,
         } = other;
         self.position = *position;
-        self.memory.clone_from(memory);
+        if !Arc::ptr_eq(&self.memory, memory) {
+            self.memory.clone_from(memory);
+        }
         self.visits.clone_from(visits);
         self.since = *since;
         self.fired = *fired;

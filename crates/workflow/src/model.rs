@@ -131,6 +131,35 @@ pub struct Position {
     pub finished: bool,
 }
 
+impl Position {
+    /// As one number, for whoever has room for no more.
+    ///
+    /// ```
+    /// use interlock_workflow::{Position, Workflow, end};
+    ///
+    /// let flow = Workflow::builder("w")
+    ///     .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+    ///     .state("b", |s| s.tool("end", |t| t.success(end("a"))))
+    ///     .build()?;
+    /// for (state, finished) in flow.states().zip([true, false]) {
+    ///     let at = Position { state, finished };
+    ///     assert_eq!(Position::from_bits(at.to_bits()), at);
+    /// }
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn to_bits(self) -> u64 {
+        u64::from(self.state.0) << 1 | u64::from(self.finished)
+    }
+
+    /// What [`to_bits`](Self::to_bits) was made of.
+    pub fn from_bits(bits: u64) -> Self {
+        Self {
+            state: StateId(u32::try_from(bits >> 1).unwrap_or(u32::MAX)),
+            finished: bits & 1 == 1,
+        }
+    }
+}
+
 /// How the workflow is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {

@@ -6,8 +6,8 @@ use crate::{
     instance::{Held, Made},
 };
 use interlock_proto::invocation::Outcome;
-use interlock_workflow::Pass;
-use std::{sync::Arc, time::Duration};
+use interlock_workflow::{Binding, Instance as Run, Pass};
+use std::time::Duration;
 
 impl Running {
     /// Judges the call on the state that is found, and writes down that it runs. The turn is given
@@ -22,25 +22,32 @@ impl Running {
         };
         // It has only just come.
         let books = inner.books_at(workflow, self.at);
-        let Some(run) = held.run_at_once(&books) else {
+        let call = Made::call(self.made.as_deref(), self.kind, &self.name);
+        let is_usual = |it: &&Binding| it.moves() && it.approval().is_none();
+        let sure = self.bound.map(|bound| workflow.binding(bound));
+        let sure = sure.filter(|it| is_usual(it) && !it.is_conditional());
+        let judge = |run: &Run| {
+            let judged = match self.bound_at(workflow, run.position()) {
+                Some(binding) => workflow.judge_bound(run, binding, &call),
+                None => workflow.judge(run, &call),
+            };
+            match judged {
+                Ok(Pass::Bound(binding)) => Some(binding),
+                Ok(Pass::Always) | Err(_) => None,
+            }
+            .filter(is_usual)
+        };
+        let Some(judged) = held.judge_at_once(&books, sure, judge) else {
             return Err(held);
         };
-        let call = Made::call(self.made.as_deref(), self.kind, &self.name);
-        let judged = match self.bound_at(workflow, run.position()) {
-            Some(binding) => workflow.judge_bound(&run, binding, &call),
-            None => workflow.judge(&run, &call),
-        };
-        let binding = match judged {
-            Ok(Pass::Bound(binding)) if binding.moves() && binding.approval().is_none() => binding,
-            Ok(Pass::Bound(_) | Pass::Always) | Err(_) => return Err(held),
-        };
-        let execution = self.execution(binding.deadline());
+        let execution = self.execution(judged.binding.deadline());
         let until = inner.must_be_over(books.now, execution);
         let made = self.made.as_ref();
-        let marked = held.mark_at_once(&books, (run, binding), made, until)?;
+        let marked = held.mark_at_once(&books, judged, made, until)?;
         Ok(match marked {
-            Ok(turn) => {
+            Ok((turn, sight)) => {
                 self.turn = Some(turn);
+                self.sees(sight);
                 Ok(execution)
             }
             Err(error) => Err(self.unsaved(error)),
@@ -50,19 +57,21 @@ impl Running {
     /// Writes down how the call ended. Whether that could be done without waiting for anything; if
     /// not, nothing has been done.
     pub(super) fn commit_at_once(&mut self, outcome: Outcome) -> bool {
-        let inner = Arc::clone(self.inner());
         self.be_warned(outcome);
+        let inner = self.shared.caller.inner();
         let Some((turn, workflow)) = self.turn.as_mut().zip(inner.workflow.as_ref()) else {
             return false;
         };
         let reply = self.reply.as_ref().filter(|_| turn.reads_result());
         let result = reply.and_then(|reply| convert::result(self.kind, reply));
         let (books, outcome) = (inner.books(workflow), convert::outcome(outcome));
-        let Some(committed) = turn.commit_at_once(&books, outcome, result.as_ref()) else {
+        let seen = self.shared.sight.as_ref();
+        let committed = turn.commit_at_once(&books, outcome, result.as_ref(), seen);
+        let Some(committed) = committed else {
             return false;
         };
         match committed {
-            Ok(moved) => self.moved(workflow, &moved),
+            Ok(moved) => self.moved(&moved),
             Err(error) => self.lost_step(error),
         }
         self.turn = None;

@@ -152,7 +152,7 @@ impl Running {
     /// back with answers, it need not be asked again, unless the instance has changed by then; but
     /// the yes holds no longer for that.
     pub(super) fn used(&mut self, approval: &Approval, edition: u64, now: Time) {
-        let Some(instance) = &self.instance else {
+        let Some(instance) = self.shared.instance() else {
             return;
         };
         let instance = instance.id().to_string();
@@ -179,7 +179,7 @@ impl Running {
         self.permit = None;
         let clock = Arc::clone(&self.inner().clock);
         let until = clock.now() + expires;
-        let instance = self.instance.as_ref();
+        let instance = self.shared.instance();
         let instance = instance.map_or_else(String::new, |instance| instance.id().to_string());
         let sealed = Sealed {
             instance,
@@ -260,7 +260,7 @@ impl Running {
     /// A person has not agreed, and the journal says so before the model is told.
     async fn refused_by_client(&mut self, why: Why) -> No {
         let inner = Arc::clone(self.inner());
-        let (Some(workflow), Some(instance)) = (&inner.workflow, &self.instance) else {
+        let (Some(workflow), Some(instance)) = (&inner.workflow, self.shared.instance()) else {
             return No::from(interlock_proto::Refusal::new(Code::ApprovalDenied));
         };
         let books = inner.books(workflow);
@@ -331,7 +331,7 @@ impl Running {
     }
 
     fn journal_refusal(&self, no: &No) {
-        if let Some(instance) = &self.instance {
+        if let Some(instance) = self.shared.instance() {
             let said = (no.refusal.code().number(), no.refusal.message());
             let now = self.inner().clock.now();
             instance.refused(now, self.kind, &self.name, said);

@@ -208,7 +208,7 @@ impl Running {
         let principal = self.shared.caller.principal.facts();
         let question = sampling::question(workflow, &turn.run(), &principal);
         let question = question.ok_or_else(cannot)?;
-        let instance = self.instance.as_ref().ok_or_else(cannot)?;
+        let instance = self.shared.instance().ok_or_else(cannot)?;
         let unfinished = Unfinished {
             instance: instance.id().to_string(),
             ticket: turn.ticket().ok_or_else(cannot)?.to_owned(),
@@ -281,7 +281,7 @@ impl Running {
         result: impl FnOnce(&Self) -> Option<Value> + Send,
     ) {
         let set_off = moved.set_off.take();
-        self.moved(workflow, &moved);
+        self.moved(&moved);
         let Some(mut set_off) = set_off else {
             return;
         };
@@ -291,7 +291,7 @@ impl Running {
             set_off.done.result = result(self);
         }
         if let Some(moved) = turn.perform(inner.books(workflow), *set_off).await {
-            self.moved(workflow, &moved);
+            self.moved(&moved);
         }
     }
 

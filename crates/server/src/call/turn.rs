@@ -7,6 +7,7 @@ use super::{
 };
 use crate::{
     caller::Way,
+    context::Belongs,
     convert::{self, No},
     instance::{Held, Instance, KeepError, Made, Marked, Moved},
     note::{News, Note},
@@ -59,16 +60,15 @@ impl Running {
     pub(super) fn found(&mut self, found: Result<Arc<Instance>, No>) -> Result<(), No> {
         let sought = self.sought.take();
         let instance = found?;
-        let instance = self.instance.insert(instance);
+        self.shared().belongs = Belongs::To(Arc::clone(&instance));
         if self.shared.caller.is_back() {
-            let instance = Arc::clone(instance);
             return self.take_up(&instance);
         }
         if let Some(sought) = sought {
             let prepare = sought.prepare;
             let (inner, principal) = (self.shared.caller.inner(), &self.shared.caller.principal);
             let call = (self.kind, &*self.name);
-            let let_in = inner.examine(Some(instance), principal, call, prepare)?;
+            let let_in = inner.examine(Some(&instance), principal, call, prepare)?;
             self.handler = Some(let_in.handler);
             self.made = let_in.made;
             self.bound = let_in.bound;
@@ -85,7 +85,7 @@ impl Running {
 
     /// A call that can move its instance waits for its turn; any other runs beside it.
     pub(super) fn judge(&self) -> Judged {
-        let Some((workflow, instance)) = self.inner().workflow.as_ref().zip(self.instance.as_ref())
+        let Some((workflow, instance)) = self.inner().workflow.as_ref().zip(self.shared.instance())
         else {
             return Judged::Now(Ok(self.execution(None)));
         };
@@ -207,7 +207,7 @@ impl Running {
     /// Somebody else holds the instance.
     pub(super) fn busy(&self) -> No {
         let refusal = Refusal::new(Code::InstanceBusy);
-        if let Some(instance) = &self.instance {
+        if let Some(instance) = self.shared.instance() {
             let said = (Code::InstanceBusy.number(), refusal.message());
             instance.refused(self.inner().clock.now(), self.kind, &self.name, said);
         }
@@ -218,7 +218,7 @@ impl Running {
     /// matters.
     fn busy_elsewhere(&self) -> No {
         let no = self.busy();
-        let until = self.instance.as_ref().and_then(|one| one.busy_until());
+        let until = self.shared.instance().and_then(|one| one.busy_until());
         let Some(until) = until else {
             return no;
         };
@@ -232,7 +232,7 @@ impl Running {
     }
 
     fn refused(&self, refused: Refused<'_>) -> No {
-        match &self.instance {
+        match self.shared.instance() {
             Some(instance) => self.inner().refused(instance, refused),
             None => refused.into(),
         }
@@ -304,14 +304,17 @@ impl Running {
     }
 
     /// The instance has moved: what that means to the caller, and what everybody hears of it.
-    pub(super) fn moved(&mut self, workflow: &Workflow, moved: &Moved) {
-        let after = moved.after();
-        self.after = Some(after);
-        moved.instruct(workflow, &self.shared.caller.principal, &mut self.told);
-        if !self.inner().lists_change() {
+    pub(super) fn moved(&mut self, moved: &Moved) {
+        self.after = Some(moved.after);
+        let caller = &self.shared.caller;
+        let Some(workflow) = &caller.inner().workflow else {
+            return;
+        };
+        moved.instruct(workflow, &caller.principal, &mut self.told);
+        if !caller.inner().lists_change() {
             return;
         }
-        let kinds = || workflow.lists_differ(moved.before, after);
+        let kinds = || workflow.lists_differ(moved.before, moved.after);
         // Whoever took the call back may not listen to it any more, and the lists of whoever stands
         // alone never change.
         let listens = self.peer().is_some() && !self.signals.has_heard_cancel();
@@ -322,7 +325,7 @@ impl Running {
             };
             self.route.insist(|out| note.write(out));
         }
-        if let Some(instance) = &self.instance {
+        if let Some(instance) = self.shared.instance() {
             let caller = self.peer().filter(|_| listens);
             instance.tell_others(caller, kinds().collect::<Vec<_>>().into_iter());
         }

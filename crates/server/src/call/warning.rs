@@ -25,7 +25,7 @@ impl Running {
 
     fn warn(&mut self) {
         if self.purpose == Purpose::Use && self.warning.is_none() {
-            let instance = self.instance.as_ref();
+            let instance = self.shared.instance();
             self.warning = instance.and_then(|instance| instance.tell_unclear());
         }
     }

@@ -3,7 +3,7 @@
 use super::{ARGUMENT, missing, schema::property};
 use crate::{
     call::{Purpose, Start},
-    context::Context,
+    context::{Belongs, Context},
     convert::{self, No},
     failure::Failure,
     handler::{Prepared, Reply},
@@ -142,7 +142,7 @@ impl Inner {
             handler: Some(handler),
             made: None,
             bound: None,
-            instance: None,
+            belongs: Belongs::ToNone,
             sought: None,
         };
         Plan::Call(start, Round::default())

@@ -83,7 +83,7 @@ pub(crate) async fn serve(
             Ok(reply::json(StatusCode::OK, body.into()))
         }
         Plan::Answer(answer) => {
-            let (tone, mut line) = wire::answered(&request.id, &answer);
+            let (tone, mut line) = wire::answered(&request.id, &answer, None);
             line.pop();
             Ok(reply::json(reply::tone(Era::Stateless, tone), line.into()))
         }
@@ -203,7 +203,7 @@ async fn with_hurry(web: Arc<Web>, mut rest: Rest, hurry: Option<Teller>) {
 fn answer(route: &Route, id: &RequestId, said: Option<Answer>) {
     match said {
         Some(said) => {
-            let (tone, line) = wire::answered(id, &said);
+            let (tone, line) = wire::answered(id, &said, None);
             route.answer_with(tone, line);
         }
         None => route.silent(),

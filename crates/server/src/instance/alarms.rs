@@ -405,6 +405,7 @@ impl super::Seen {
         if let Some(elsewhere) = &self.elsewhere {
             return Some(elsewhere.until);
         }
-        self.run.due().filter(|_| self.run.held().is_none())
+        let run = self.known.run();
+        run.due().filter(|_| run.held().is_none())
     }
 }

@@ -7,6 +7,7 @@ use crate::{
     route::lock,
 };
 use interlock_proto::{Refusal, Time};
+use interlock_workflow::Instance as Run;
 use std::sync::Arc;
 
 /// What becomes of what operators are asked when something is written about an instance.
@@ -128,9 +129,11 @@ impl Held {
                 why: approval::Why::Denied.words().to_owned(),
             }
         };
+        let (run, calls) = self.as_it_is();
         let writing = Writing {
             what: Some(decision.entry(books.now.0, what).written()),
-            ..self.as_it_is(Asking::Is(asked))
+            asking: Asking::Is(asked),
+            ..Writing::unmoved(&run, calls)
         };
         Ok(self.instance.write(books, writing).await?)
     }
@@ -148,9 +151,11 @@ impl Held {
         asked: Vec<ApprovalRequest>,
         what: Option<What>,
     ) -> Result<bool, KeepError> {
+        let (run, calls) = self.as_it_is();
         let writing = Writing {
             what: what.map(|what| Entry::new(books.now.0, None, what).written()),
-            ..self.as_it_is(Asking::Is(asked))
+            asking: Asking::Is(asked),
+            ..Writing::unmoved(&run, calls)
         };
         match self.instance.write(books, writing).await {
             Ok(()) => Ok(true),
@@ -162,11 +167,8 @@ impl Held {
         }
     }
 
-    fn as_it_is(&self, asking: Asking) -> Writing<'static> {
+    fn as_it_is(&self) -> (Arc<Run>, u64) {
         let seen = lock(&self.instance.seen);
-        Writing {
-            asking,
-            ..Writing::unmoved(&seen.run, seen.calls)
-        }
+        (Arc::clone(seen.known.run()), seen.calls)
     }
 }

@@ -76,6 +76,7 @@ impl Held {
             held: self,
             reads_result: false,
             bound: None,
+            spare: None,
             running: Some(running),
             version,
             is_written: true,
@@ -181,7 +182,7 @@ impl Turn {
         };
         let (run, version) = {
             let seen = lock(&self.held.instance.seen);
-            (Arc::clone(&seen.run), seen.version)
+            (Arc::clone(seen.known.run()), seen.version)
         };
         if version != self.version {
             self.running = None;

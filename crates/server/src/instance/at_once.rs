@@ -5,8 +5,8 @@
 //! then nothing has been done.
 
 use super::{
-    Books, Held, Instance, KeepError, Made, Moved, Seen, Turn, approving::Asking, keeping::Writing,
-    turn::Ending,
+    Books, Held, Instance, KeepError, Made, Moved, Seen, Sight, Turn, approving::Asking,
+    keeping::Writing, turn::Ending,
 };
 use crate::route::lock;
 use interlock_proto::Time;
@@ -17,21 +17,56 @@ use std::sync::Arc;
 impl Instance {
     /// The turn, if nobody has it.
     pub(crate) fn turn_at_once(self: &Arc<Self>) -> Option<Held> {
-        let grip = self.turn.try_take()?;
-        Some(Held::new(Arc::clone(self), grip))
+        let is_ours = self.turn.try_take();
+        is_ours.then(|| Held::new(Arc::clone(self)))
     }
 }
 
+/// A call that may run, and what it was judged on.
+pub(crate) struct Judged<'w> {
+    pub(crate) sight: Sight,
+    pub(crate) binding: &'w Binding,
+    /// Which call it is, if it has begun already.
+    begun: Option<u64>,
+    spare: Option<Arc<Run>>,
+}
+
 impl Held {
-    /// The instance as it is, if it has nothing to catch up with.
-    pub(crate) fn run_at_once(&self, books: &Books<'_>) -> Option<Arc<Run>> {
-        let run = {
-            let seen = lock(&self.instance.seen);
+    /// Judges a call on the instance as it is, if that has nothing to catch up with.
+    ///
+    /// Where nothing can refuse a call that is bound there, it is `sure` to run. Then it begins with
+    /// the same look, if the instance lives and dies with us.
+    pub(crate) fn judge_at_once<'w>(
+        &self,
+        books: &Books<'_>,
+        sure: Option<&'w Binding>,
+        judge: impl FnOnce(&Run) -> Option<&'w Binding>,
+    ) -> Option<Judged<'w>> {
+        let sure = sure.filter(|_| self.instance.lives_here(books));
+        let (sight, begun, spare) = {
+            let mut seen = lock(&self.instance.seen);
+            let run = seen.known.run();
             let is_alone = seen.lost.is_none() && seen.elsewhere.is_none();
-            is_alone.then(|| Arc::clone(&seen.run))?
+            let is_due = run.due().is_some_and(|due| due <= books.now.0);
+            if !is_alone || is_due {
+                return None;
+            }
+            let (at, is_free) = (run.position(), run.held().is_none());
+            let sure = sure.filter(|binding| binding.is_at(at) && is_free);
+            let begun = sure.map(|binding| (binding, seen.begin()));
+            (seen.known.sight(), begun, seen.spare.take())
         };
-        let is_due = books.workflow.expire(&run, books.now.0).is_some();
-        (!is_due).then_some(run)
+        // Guards may be anybody's code, so nothing is locked by now.
+        let (binding, begun) = match begun {
+            Some((binding, call)) => (binding, Some(call)),
+            None => (judge(&sight.run)?, None),
+        };
+        Some(Judged {
+            sight,
+            binding,
+            begun,
+            spare,
+        })
     }
 
     /// Writes "running call N" of the instance as it was judged, which must be over by then. It is
@@ -42,49 +77,66 @@ impl Held {
     pub(crate) fn mark_at_once(
         self,
         books: &Books<'_>,
-        (run, binding): (Arc<Run>, &Binding),
+        judged: Judged<'_>,
         made: Option<&Arc<Made>>,
         until: Time,
-    ) -> Result<Result<Turn, KeepError>, Self> {
-        if self.instance.lives_here(books) {
-            let begun = lock(&self.instance.seen).begin(&run);
-            let Some(call) = begun else {
-                return Err(self);
-            };
-            let running = self.marking(call, binding, made, until);
-            return Ok(Ok(self.into_turn(running, binding, false)));
-        }
-        let running = self.marking(self.next_call(), binding, made, until);
-        let writing = Writing {
-            running: Some(&running),
-            asking: Asking::Void,
-            ..Writing::unmoved(&run, running.call)
+    ) -> Result<Result<(Turn, Sight), KeepError>, Self> {
+        let Judged {
+            sight,
+            binding,
+            begun,
+            spare,
+        } = judged;
+        let follows = self.instance.lives_here(books);
+        let call = match begun {
+            None if follows => lock(&self.instance.seen).begin_on(&sight.run),
+            None => Some(self.next_call()),
+            Some(_) => begun,
         };
-        match self.instance.write_at_once(books, writing) {
-            Some(Ok(())) => Ok(Ok(self.into_turn(running, binding, true))),
-            Some(Err(error)) if !error.is_conflict() => Ok(Err(error)),
-            Some(Err(_)) | None => Err(self),
+        let Some(call) = call else {
+            return Err(self);
+        };
+        let running = self.marking(call, binding, made, until);
+        if !follows {
+            let writing = Writing {
+                running: Some(&running),
+                asking: Asking::Void,
+                ..Writing::unmoved(&sight.run, running.call)
+            };
+            match self.instance.write_at_once(books, writing) {
+                Some(Ok(())) => {}
+                Some(Err(error)) if !error.is_conflict() => return Ok(Err(error)),
+                Some(Err(_)) | None => return Err(self),
+            }
         }
+        let mut turn = self.into_turn(running, binding, !follows);
+        turn.spare = spare;
+        Ok(Ok((turn, sight)))
     }
 }
 
 impl Seen {
-    /// A call begins on the instance as it was judged, which counts as a change. Which call it is;
-    /// `None` if the instance is not that any more.
-    fn begin(&mut self, judged: &Arc<Run>) -> Option<u64> {
-        if !Arc::ptr_eq(judged, &self.run) {
-            return None;
-        }
+    /// A call begins on the instance as it is, which counts as a change. Which call it is.
+    fn begin(&mut self) -> u64 {
         self.calls = self.next_call();
         (self.edition, self.asked) = self.asking(&Asking::Void);
-        Some(self.calls)
+        self.calls
+    }
+
+    /// The same on the instance as it was judged; `None` if it is not that any more.
+    fn begin_on(&mut self, judged: &Arc<Run>) -> Option<u64> {
+        Arc::ptr_eq(judged, self.known.run()).then(|| self.begin())
     }
 }
 
 impl Turn {
     /// Writes down that the call runs, if that has not been done.
     pub(crate) async fn write_down(&mut self, books: &Books<'_>) {
-        if let Some(writing) = self.begun() {
+        if self.is_written {
+            return;
+        }
+        let run = self.held.instance.run();
+        if let Some(writing) = self.begun(&run) {
             let written = self.held.instance.write(books, writing).await;
             self.has_written(written);
         }
@@ -92,20 +144,23 @@ impl Turn {
 
     /// The same, if nobody has to wait for anything.
     pub(crate) fn write_down_at_once(&mut self, books: &Books<'_>) {
-        if let Some(writing) = self.begun()
+        if self.is_written {
+            return;
+        }
+        let run = self.held.instance.run();
+        if let Some(writing) = self.begun(&run)
             && let Some(written) = self.held.instance.write_at_once(books, writing)
         {
             self.has_written(written);
         }
     }
 
-    /// What says that the call runs, if that is not written yet.
-    fn begun(&self) -> Option<Writing<'_>> {
-        let running = self.running.as_ref().filter(|_| !self.is_written)?;
-        let run = self.held.instance.run();
+    /// What says that the call runs.
+    fn begun<'a>(&'a self, run: &'a Arc<Run>) -> Option<Writing<'a>> {
+        let running = self.running.as_ref()?;
         Some(Writing {
             running: Some(running),
-            ..Writing::unmoved(&run, running.call)
+            ..Writing::unmoved(run, running.call)
         })
     }
 
@@ -120,15 +175,25 @@ impl Turn {
     }
 
     /// Takes the step for this end of the call, as [`commit`](Self::commit) does, if nothing has to
-    /// be waited for and nothing follows that may take its time.
+    /// be waited for and nothing follows that may take its time. Whoever has seen the instance since
+    /// the turn was taken spares it another look, if it still stands so.
     pub(crate) fn commit_at_once(
         &mut self,
         books: &Books<'_>,
         outcome: Outcome,
         result: Option<&Value>,
+        seen: Option<&Sight>,
     ) -> Option<Result<Moved, KeepError>> {
         let running = self.running.as_ref().filter(|_| !self.is_open)?;
-        let run = self.held.instance.run();
+        let instance = &self.held.instance;
+        let looked;
+        let run = match seen.filter(|seen| instance.is_still(seen)) {
+            Some(seen) => &seen.run,
+            None => {
+                looked = instance.run();
+                &looked
+            }
+        };
         let (at, binding) = (run.position(), books.workflow.binding(self.bound?));
         if !binding.is_at(at) {
             return None;
@@ -138,7 +203,9 @@ impl Turn {
             moved,
             writing,
             asks,
-        } = self.held.ending(books, &run, running, end);
+        } = self
+            .held
+            .ending(books, run, running, end, self.spare.take());
         if asks || moved.set_off.is_some() {
             return None;
         }

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     approval::ApprovalRequest,
-    baton::Grip,
+    baton::{Bears, Grip, Lone},
     effect::Effects,
     journal::{Entry, What},
     route::lock,
@@ -55,7 +55,7 @@ impl KeepError {
 /// How an instance is to stand, and what the journal says about it.
 pub(super) struct Writing<'a> {
     /// As what whoever writes knows it: if it is not that any more, nothing is written.
-    pub(super) known: Arc<Run>,
+    pub(super) known: &'a Arc<Run>,
     pub(super) run: Arc<Run>,
     pub(super) calls: u64,
     pub(super) running: Option<&'a Running>,
@@ -64,11 +64,11 @@ pub(super) struct Writing<'a> {
     pub(super) asking: Asking,
 }
 
-impl Writing<'_> {
+impl<'a> Writing<'a> {
     /// Of an instance that stays where it is, with nothing to be said about it.
-    pub(super) fn unmoved(run: &Arc<Run>, calls: u64) -> Self {
+    pub(super) fn unmoved(run: &'a Arc<Run>, calls: u64) -> Self {
         Self {
-            known: Arc::clone(run),
+            known: run,
             run: Arc::clone(run),
             calls,
             running: None,
@@ -133,7 +133,7 @@ impl Instance {
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Result<(), KeepError> {
-        let _pen = self.pen.take().await;
+        let _pen = Grip::take(&self.pen).await;
         let draft = self.draft(books, &writing, Record::Now)?;
         let (changes, entries) = (draft.changes(), draft.entries.as_slice());
         let committed = books.store.commit(changes, entries, time(books.now)).await;
@@ -145,11 +145,11 @@ impl Instance {
 
     /// Brings the record up to date, if it is to follow.
     pub(crate) async fn write_record(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let _pen = self.pen.take().await;
+        let _pen = Grip::take(&self.pen).await;
         let (is_behind, run, calls) = {
             let seen = lock(&self.seen);
             let is_behind = seen.is_behind && !seen.ended;
-            (is_behind, Arc::clone(&seen.run), seen.calls)
+            (is_behind, Arc::clone(seen.known.run()), seen.calls)
         };
         if !is_behind {
             return Ok(());
@@ -167,7 +167,7 @@ impl Instance {
             let mut seen = lock(&self.seen);
             seen.text = draft.record.map(|record| record.text);
             seen.version = versions.first().copied();
-            seen.is_behind = !Arc::ptr_eq(&seen.run, &writing.run);
+            seen.is_behind = !Arc::ptr_eq(seen.known.run(), &writing.run);
             seen.entries = draft.count;
             seen.began = None;
         }
@@ -193,7 +193,7 @@ impl Instance {
             },
             false => writing,
         };
-        let _pen = self.pen.try_take()?;
+        let _pen = Grip::try_take(&self.pen)?;
         let record = match follows {
             true => Record::Follows,
             false => Record::Now,
@@ -231,21 +231,22 @@ impl Instance {
         let (before, count) = (seen.entries, seen.entries.saturating_add(1));
         let is_all = seen.version.is_some()
             && seen.has_told()
-            && Arc::ptr_eq(&writing.known, &seen.run)
-            && !self.pen.is_taken()
+            && Arc::ptr_eq(writing.known, seen.known.run())
+            && !self.pen.baton().is_taken()
             && books.prune_up_to(before, count).is_none();
         let Some(what) = writing.what.take_if(|_| is_all) else {
             return Err(writing);
         };
-        let entry = [store::Entry::new(self.key.clone(), what)];
-        let now = time(books.now);
-        let Some(committed) = books.store.commit_at_once(&[], &entry, now) else {
-            let [entry] = entry;
-            writing.what = Some(entry.bytes);
-            return Err(writing);
+        let appended = books.store.append_at_once(&self.key, what, time(books.now));
+        let appended = match appended {
+            Ok(appended) => appended,
+            Err(what) => {
+                writing.what = Some(what);
+                return Err(writing);
+            }
         };
-        Ok(match committed {
-            Ok(_) => {
+        Ok(match appended {
+            Ok(()) => {
                 let asking = seen.asking(&writing.asking);
                 seen.spare = Some(seen.stands(writing, asking, count));
                 seen.is_behind = true;
@@ -270,7 +271,7 @@ impl Instance {
     ) -> Result<Draft, KeepError> {
         let (edition, asked, told, before, last) = {
             let mut seen = lock(&self.seen);
-            if !Arc::ptr_eq(&writing.known, &seen.run) {
+            if !Arc::ptr_eq(writing.known, seen.known.run()) {
                 // Somebody has read what others wrote, and knows a version that the writer does not.
                 let key = self.key.clone();
                 return Err(StoreError::Conflict { key }.into());
@@ -360,7 +361,7 @@ impl Instance {
 
     /// Writes down the refusals that nobody has written down yet.
     pub(super) async fn write_refusals(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let _pen = self.pen.take().await;
+        let _pen = Grip::take(&self.pen).await;
         let is_there = self.is_there(books).await?;
         let (mut told, before) = {
             let mut seen = lock(&self.seen);
@@ -439,7 +440,7 @@ impl Instance {
     /// the time that has passed.
     pub(crate) async fn find(self: &Arc<Self>, books: Books<'_>) -> Result<(), KeepError> {
         {
-            let pen = self.pen.take().await;
+            let pen = Grip::take(&self.pen).await;
             let known = lock(&self.seen).version.is_some();
             if !known {
                 self.read(&books, &pen).await?;
@@ -447,7 +448,7 @@ impl Instance {
         }
         let is_due = {
             let seen = lock(&self.seen);
-            let due = seen.run.due();
+            let due = seen.known.run().due();
             // What is due must be known to whoever comes after us.
             due.is_some_and(|due| due <= books.now.0 || seen.version.is_none())
         };
@@ -461,7 +462,7 @@ impl Instance {
 
     /// Somebody else has written: look what, and tell whoever is here.
     pub(super) async fn reload(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let pen = self.pen.take().await;
+        let pen = Grip::take(&self.pen).await;
         let before = self.position();
         self.read(books, &pen).await?;
         self.tell_all(books.workflow, before, self.position());
@@ -469,7 +470,7 @@ impl Instance {
     }
 
     /// With the pen in hand: what is read must not be older than what was written meanwhile.
-    async fn read(&self, books: &Books<'_>, _pen: &Grip) -> Result<(), KeepError> {
+    async fn read(&self, books: &Books<'_>, _pen: &Grip<Lone>) -> Result<(), KeepError> {
         if lock(&self.seen).is_behind {
             // Nobody else writes it, and we know more.
             return Ok(());
@@ -494,7 +495,7 @@ impl Instance {
         {
             held.catch_up(books).await?;
         }
-        let _pen = self.pen.take().await;
+        let _pen = Grip::take(&self.pen).await;
         let (version, untold) = {
             let mut seen = lock(&self.seen);
             seen.ended = true;
@@ -556,8 +557,8 @@ impl Seen {
         Last {
             version: self.version,
             text: self.text.clone(),
-            holds: !self.is_behind && Arc::ptr_eq(&self.run, run),
-            unclear: self.unclear.clone(),
+            holds: !self.is_behind && Arc::ptr_eq(self.known.run(), run),
+            unclear: self.known.unclear().cloned(),
         }
     }
 
@@ -573,7 +574,7 @@ impl Seen {
         self.entries = entries;
         self.lost = None;
         self.elsewhere = None;
-        std::mem::replace(&mut self.run, writing.run)
+        self.known.becomes(writing.run)
     }
 
     /// Whether the journal says everything.
@@ -602,14 +603,14 @@ impl Seen {
     /// Whoever reads has the turn, or nobody has: what `server`, which is us, has written itself was
     /// given up before the store had answered.
     pub(super) fn take_over(&mut self, found: Found, version: store::Version, server: u64) {
-        self.run = Arc::new(found.run);
+        self.known.becomes(Arc::new(found.run));
         self.text = None;
         self.version = Some(version);
         self.calls = found.calls;
         (self.edition, self.asked) = (found.edition, found.asked);
         self.entries = self.entries.max(found.entries);
         self.began = None;
-        self.unclear = found.unclear;
+        self.known.set_unclear(found.unclear);
         // One whose client has to come back is run by nobody until it does.
         let is_ours = |running: &Running| running.server == server && running.ticket().is_none();
         (self.lost, self.elsewhere) = match found.running {

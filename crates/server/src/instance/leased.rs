@@ -7,6 +7,7 @@ use super::{
     stored,
 };
 use crate::{
+    baton::Grip,
     journal::{Entry, What},
     principal::Principal,
     route::lock,
@@ -104,7 +105,11 @@ impl Instance {
 
     /// Takes over what others have written, unless somebody here has the turn and knows better.
     /// Whether the record is of whom the instance was leased to.
-    pub(crate) fn adopt(&self, books: &Books<'_>, record: &Record) -> Result<bool, KeepError> {
+    pub(crate) fn adopt(
+        self: &Arc<Self>,
+        books: &Books<'_>,
+        record: &Record,
+    ) -> Result<bool, KeepError> {
         let is_newer = |seen: Option<store::Version>| seen.is_none_or(|seen| seen < record.version);
         if is_newer(lock(&self.seen).version) {
             let found = stored::read(books, record)?;
@@ -114,7 +119,7 @@ impl Instance {
                 return Ok(false);
             }
             let mut seen = lock(&self.seen);
-            if let Some(_turn) = self.turn.try_take()
+            if let Some(_turn) = Grip::try_take(self)
                 && is_newer(seen.version)
             {
                 seen.take_over(found, record.version, self.alarms.server());
@@ -142,7 +147,7 @@ impl Instance {
         let Some(_held) = self.turn_to_attend() else {
             return Ok(());
         };
-        let writing = {
+        let (run, calls) = {
             let seen = lock(&self.seen);
             // Somebody has moved it since, or has yet to say how a call ended.
             if seen.version != Some(stored.version)
@@ -151,9 +156,9 @@ impl Instance {
             {
                 return Ok(());
             }
-            Writing::unmoved(&seen.run, seen.calls)
+            (Arc::clone(seen.known.run()), seen.calls)
         };
-        match self.write(&books, writing).await {
+        match self.write(&books, Writing::unmoved(&run, calls)).await {
             // Whoever was faster has written it down.
             Err(error) if error.is_conflict() => self.reload(&books).await,
             done @ (Ok(()) | Err(_)) => done,

@@ -189,7 +189,7 @@ impl Instance {
         (!seen.ended).then(|| Found {
             glance: Glance {
                 asked: seen.asked.clone(),
-                ..Glance::of(books, &seen.run, seen.calls)
+                ..Glance::of(books, seen.known.run(), seen.calls)
             },
             version: seen.version,
         })

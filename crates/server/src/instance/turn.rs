@@ -11,7 +11,7 @@ use super::{
     stored::{Made, Running, Unclear},
 };
 use crate::{
-    baton::Grip,
+    baton::Baton,
     effect::{Done, SetOff},
     journal::{Ended, Entry, What},
     principal::Principal,
@@ -34,7 +34,7 @@ const MOST_STEPS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(super) instance: Arc<Instance>,
-    grip: Option<Grip>,
+    has_turn: bool,
 }
 
 /// What came of an attempt to write a turn down.
@@ -49,8 +49,9 @@ pub(crate) enum Marked {
 #[derive(Clone, Debug)]
 pub(crate) struct Moved {
     pub(crate) before: Position,
-    /// The instance after it.
-    pub(crate) run: Arc<Run>,
+    pub(crate) after: Position,
+    /// The instance after it, if a state that it came to tells the model something.
+    run: Option<Arc<Run>>,
     /// The states that it came to: where the edge leads, and where it began again after an end.
     entered: [Option<StateId>; 2],
     /// What it remembered when it ended, if it has begun again and anybody wants to know.
@@ -62,9 +63,9 @@ pub(crate) struct Moved {
 }
 
 /// What the end of a call comes to, before it is written down.
-pub(super) struct Ending {
+pub(super) struct Ending<'a> {
     pub(super) moved: Moved,
-    pub(super) writing: Writing<'static>,
+    pub(super) writing: Writing<'a>,
     /// The client's model is asked next.
     pub(super) asks: bool,
 }
@@ -77,38 +78,39 @@ impl Moved {
         principal: &Principal,
         told: &mut Vec<String>,
     ) {
+        let Some(run) = &self.run else {
+            return;
+        };
         let entered = self.entered.iter().flatten();
         let texts =
             entered.filter_map(|state| Some((*state, workflow.state(*state).instructions()?)));
         for (state, text) in texts {
-            let is_left = state != self.after().state;
+            let is_left = state != self.after.state;
             let memory = self.memory.as_deref().filter(|_| is_left);
             told.push(text.fill(&Facts {
                 args: &Value::Null,
                 result: None,
-                ctx: memory.unwrap_or_else(|| self.run.memory()),
+                ctx: memory.unwrap_or_else(|| run.memory()),
                 principal: &principal.facts(),
                 state: workflow.state_name(state),
-                visits: self.run.visits(state).max(1),
+                visits: run.visits(state).max(1),
             }));
         }
-    }
-
-    pub(crate) fn after(&self) -> Position {
-        self.run.position()
     }
 }
 
 impl Held {
-    pub(super) const fn new(instance: Arc<Instance>, grip: Grip) -> Self {
-        let grip = Some(grip);
-        Self { instance, grip }
+    /// Of an instance whose turn has just been taken.
+    pub(super) const fn new(instance: Arc<Instance>) -> Self {
+        let has_turn = true;
+        Self { instance, has_turn }
     }
 
     fn let_go(&mut self) -> MutexGuard<'_, Seen> {
         let mut seen = lock(&self.instance.seen);
         seen.attended = false;
-        self.grip = None;
+        self.has_turn = false;
+        Baton::hand_on(&self.instance);
         seen
     }
 
@@ -127,7 +129,11 @@ impl Held {
         for _ in 0..MOST_STEPS {
             let (lost, elsewhere, run) = {
                 let seen = lock(&self.instance.seen);
-                (seen.lost.clone(), seen.elsewhere.clone(), seen.run.clone())
+                (
+                    seen.lost.clone(),
+                    seen.elsewhere.clone(),
+                    Arc::clone(seen.known.run()),
+                )
             };
             let taken = if let Some(elsewhere) = elsewhere {
                 if books.now.0 < elsewhere.until {
@@ -161,12 +167,12 @@ impl Held {
 
     /// Does what follows a step that nobody called for: tells every client, and runs its effects.
     pub(super) async fn settled(&self, books: Books<'_>, moved: Moved) {
-        let (before, after) = (moved.before, moved.after());
+        let (before, after) = (moved.before, moved.after);
         self.instance.tell_all(books.workflow, before, after);
         if let Some(set_off) = moved.set_off
             && let Some(moved) = self.perform(books, *set_off).await
         {
-            let (before, after) = (moved.before, moved.after());
+            let (before, after) = (moved.before, moved.after);
             self.instance.tell_all(books.workflow, before, after);
         }
     }
@@ -213,7 +219,11 @@ impl Held {
     pub(crate) async fn begin(&self, books: Books<'_>) -> Result<(), KeepError> {
         let (run, calls, is_written) = {
             let seen = lock(&self.instance.seen);
-            (seen.run.clone(), seen.calls, seen.version.is_some())
+            (
+                Arc::clone(seen.known.run()),
+                seen.calls,
+                seen.version.is_some(),
+            )
         };
         if is_written {
             return Ok(());
@@ -259,6 +269,7 @@ impl Held {
             held: self,
             reads_result: binding.reads_result(),
             bound: Some(binding.id()),
+            spare: None,
             running: Some(running),
             is_written,
             is_open: false,
@@ -312,10 +323,10 @@ impl Held {
     ) -> Result<Moved, KeepError> {
         let step = self.as_kept(step);
         let entry = entry(step.trace(books.workflow));
-        let mut moved = self.moved(books, run, &step, entry.call);
+        let (mut moved, after) = self.moved(books, run, &step, entry.call, None);
         let asks = asker.filter(|_| step.asks);
         let asks = asks.map(|(asker, of)| asker.question(books, of, step.effects));
-        self.put_down(books, (run, &moved.run), entry, asks.as_ref())
+        self.put_down(books, (run, after), entry, asks.as_ref())
             .await?;
         moved.asks = asks.map(Box::new);
         Ok(moved)
@@ -329,26 +340,30 @@ impl Held {
         }
     }
 
-    /// What a step of this call does to the instance, if it is written down.
+    /// What a step of this call does to the instance if it is written down, and how that stands
+    /// then: in the place of a run that nobody has any more, if there is one.
     fn moved(
         &self,
         books: &Books<'_>,
         run: &Arc<Run>,
         step: &Step<'_>,
         call: Option<u64>,
-    ) -> Moved {
-        let spare = lock(&self.instance.seen).spare.take();
-        let mut after = copy(run, spare);
-        Arc::make_mut(&mut after).apply(books.workflow, step, books.now.0);
+        spare: Option<Arc<Run>>,
+    ) -> (Moved, Arc<Run>) {
+        let after = taken(run, spare, |after| {
+            after.apply(books.workflow, step, books.now.0);
+        });
         let leaves = step.enters || step.terminal;
         let anew = step.enters && step.after.state != step.to;
-        let is_told = anew && books.workflow.state(step.to).instructions().is_some();
+        let entered = [leaves.then_some(step.to), anew.then_some(step.after.state)];
+        let tells = |state: StateId| books.workflow.state(state).instructions().is_some();
         let sets_off = books.effects.is_some() && !step.effects.is_empty();
-        Moved {
+        let moved = Moved {
             before: run.position(),
-            run: after,
-            entered: [leaves.then_some(step.to), anew.then_some(step.after.state)],
-            memory: is_told.then(|| Box::new(remembered(run, step))),
+            after: after.position(),
+            run: (entered.into_iter().flatten().any(tells)).then(|| Arc::clone(&after)),
+            entered,
+            memory: (anew && tells(step.to)).then(|| Box::new(remembered(run, step))),
             set_off: sets_off.then(|| {
                 Box::new(SetOff {
                     names: step.effects.to_vec(),
@@ -357,7 +372,8 @@ impl Held {
                 })
             }),
             asks: None,
-        }
+        };
+        (moved, after)
     }
 
     /// Puts the instance where it is to be: how it stands and its journal entry, in one commit.
@@ -368,11 +384,13 @@ impl Held {
         after: Run,
         entry: Entry,
     ) -> Result<Moved, KeepError> {
-        let after = Arc::new(after);
-        self.put_down(books, (run, &after), entry, None).await?;
+        let at = after.position();
+        self.put_down(books, (run, Arc::new(after)), entry, None)
+            .await?;
         Ok(Moved {
             before: run.position(),
-            run: after,
+            after: at,
+            run: None,
             entered: [None; 2],
             memory: None,
             set_off: None,
@@ -383,15 +401,15 @@ impl Held {
     async fn put_down(
         &self,
         books: &Books<'_>,
-        (run, after): (&Arc<Run>, &Arc<Run>),
+        (run, after): (&Arc<Run>, Arc<Run>),
         entry: Entry,
         asks: Option<&Running>,
     ) -> Result<(), KeepError> {
         let calls = entry.call;
         let calls = calls.unwrap_or_else(|| lock(&self.instance.seen).calls);
         let writing = Writing {
-            known: Arc::clone(run),
-            run: Arc::clone(after),
+            known: run,
+            run: after,
             calls,
             running: asks,
             what: Some(entry.written()),
@@ -429,7 +447,7 @@ impl Held {
             mut moved,
             writing,
             asks,
-        } = self.ending(books, run, running, end);
+        } = self.ending(books, run, running, end, None);
         let effects = moved.set_off.as_ref().map(|set_off| &*set_off.names);
         let question = |asker: Asker<'_>| asker.question(books, running, effects.unwrap_or(&[]));
         let asks = asker.filter(|_| asks).map(question);
@@ -443,13 +461,14 @@ impl Held {
     }
 
     /// What the end of a call does to the instance, and what is written about it.
-    pub(super) fn ending(
+    pub(super) fn ending<'a>(
         &self,
         books: &Books<'_>,
-        run: &Arc<Run>,
+        run: &'a Arc<Run>,
         running: &Running,
         (binding, outcome, result): (&Binding, Outcome, Option<&Value>),
-    ) -> Ending {
+        spare: Option<Arc<Run>>,
+    ) -> Ending<'a> {
         let Made { args, principal } = running.made();
         let end = End {
             outcome,
@@ -460,11 +479,11 @@ impl Held {
         if outcome == Outcome::Unknown
             && let Some(unclear) = Unclear::of(binding)
         {
-            lock(&self.instance.seen).unclear = Some(unclear);
+            lock(&self.instance.seen).known.set_unclear(Some(unclear));
         }
         let step = books.workflow.step(run, binding, &end);
         let step = self.as_kept(step);
-        let mut moved = self.moved(books, run, &step, Some(running.call));
+        let (mut moved, after) = self.moved(books, run, &step, Some(running.call), spare);
         if let Some(set_off) = &mut moved.set_off {
             let artifact = Artifact::new(running.kind, &*running.name);
             set_off.done.of_call(artifact, outcome, args, principal);
@@ -477,8 +496,8 @@ impl Held {
             outcome,
         };
         let writing = Writing {
-            known: Arc::clone(run),
-            run: Arc::clone(&moved.run),
+            known: run,
+            run: after,
             calls: running.call,
             running: None,
             what: Some(ended.written(books.workflow, &step)),
@@ -492,15 +511,18 @@ impl Held {
     }
 }
 
-/// A run like this one, written over another that nobody has any more, if there is one.
-fn copy(run: &Run, spare: Option<Arc<Run>>) -> Arc<Run> {
+/// A run after a step, written over another that nobody has any more, if there is one.
+fn taken(run: &Run, spare: Option<Arc<Run>>, step: impl FnOnce(&mut Run)) -> Arc<Run> {
     if let Some(mut spare) = spare
         && let Some(free) = Arc::get_mut(&mut spare)
     {
         free.clone_from(run);
+        step(free);
         return spare;
     }
-    Arc::new(run.clone())
+    let mut after = run.clone();
+    step(&mut after);
+    Arc::new(after)
 }
 
 /// What an instance remembers before it begins again.
@@ -519,7 +541,7 @@ impl Drop for Held {
     /// Whoever looked after what is due may have found the instance taken, and is told that it is
     /// free again: in this order, or nobody would hear of it.
     fn drop(&mut self) {
-        if self.grip.is_none() {
+        if !self.has_turn {
             return;
         }
         let change = self.let_go().rearm();
@@ -536,6 +558,8 @@ pub(crate) struct Turn {
     pub(super) reads_result: bool,
     /// By which binding it runs.
     pub(super) bound: Option<BindingId>,
+    /// A run that the next one can be written over, unless somebody has it.
+    pub(super) spare: Option<Arc<Run>>,
     /// Taken by the commit, unless that leads to a question.
     pub(super) running: Option<Running>,
     /// The client has been told to come back with the answer to the question.

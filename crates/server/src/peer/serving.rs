@@ -190,11 +190,11 @@ impl Peer {
             // What all share it is written to at once.
             (Some(said), Route::Shared(_)) => self.settle(key, now, || {
                 route.answer(Tone::Result, |out| {
-                    wire::answer(out, id, said);
+                    wire::answer(out, id, said, self.home());
                 });
             }),
             (Some(said), Route::Feed(_) | Route::Own(_) | Route::Batch(_)) => {
-                let (tone, line) = wire::answered(id, said);
+                let (tone, line) = wire::answered(id, said, self.home());
                 self.settle(key, now, || route.answer_with(tone, line));
             }
         }

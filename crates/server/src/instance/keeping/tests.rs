@@ -1,10 +1,10 @@
 //! How instances are kept, without a server around them.
 
 use super::*;
-use crate::instance::{Alarms, Marked, Turn};
+use crate::instance::{Alarms, Marked, Sight, Turn};
 use futures_util::FutureExt;
 use interlock_store::{Key, MemoryStore};
-use interlock_workflow::{Kind, Outcome, Pass, Workflow, end};
+use interlock_workflow::{Binding, Kind, Outcome, Pass, Workflow, end};
 
 const NOW: Time = Time(1_000);
 
@@ -137,7 +137,7 @@ async fn a_step_that_nobody_waits_for_is_unknown() {
     let (store, flow) = (MemoryStore::default(), flow());
     let (all, instance) = (books(&store, &flow, NOW), instance(&flow));
     let mut turn = begin(&instance, all, NOW).await;
-    let pen = instance.pen.take().await;
+    let pen = Grip::take(&instance.pen).await;
     let mut commit = Box::pin(turn.commit(all, Outcome::Success, None, None));
     assert!(futures_util::poll!(&mut commit).is_pending());
     drop(commit);
@@ -168,48 +168,116 @@ async fn looking_for_an_instance_while_it_is_written_forgets_nothing() {
 /// another server has written. Seen to fail with a mark of the instance as it is then.
 #[tokio::test]
 async fn a_call_is_marked_only_on_the_instance_that_it_was_judged_on() {
-    for at_once in [false, true] {
+    for (at_once, is_ours) in [(false, false), (true, false), (true, true)] {
         let (store, flow) = (MemoryStore::default(), flow());
-        let (all, here) = (books(&store, &flow, NOW), instance(&flow));
-        let held = here.turn_at_once().unwrap();
-        let run = held.run_at_once(&all).unwrap();
-        let Ok(Pass::Bound(go)) = flow.admit(run.position(), Kind::Tool, "go") else {
-            panic!("it is not bound");
+        let all = Books {
+            journal_limit: is_ours.then_some(10),
+            ..books(&store, &flow, NOW)
         };
+        let here = instance(&flow);
+        let held = here.turn_at_once().unwrap();
+        let judged = held.judge_at_once(&all, None, |run| {
+            assert!(here.seen.try_lock().is_ok(), "guards are anybody's code");
+            go(&flow, run)
+        });
+        let judged = judged.unwrap();
         let mut turn = begin(&instance(&flow), all, NOW).await;
         turn.commit(all, Outcome::Unknown, None, None)
             .await
             .unwrap();
         here.find(all).await.unwrap();
         let held = if at_once {
-            held.mark_at_once(&all, (run, go), None, NOW).err()
+            held.mark_at_once(&all, judged, None, NOW).err()
         } else {
-            match held.mark(all, (run, go), (None, None), NOW).await.unwrap() {
+            let judged = (judged.sight.run, judged.binding);
+            match held.mark(all, judged, (None, None), NOW).await.unwrap() {
                 Marked::Stale(held) => Some(held),
                 Marked::Yes(_) => None,
             }
         };
-        assert!(held.is_some(), "at once: {at_once}");
+        assert!(held.is_some(), "at once: {at_once}, ours: {is_ours}");
         assert_eq!(state(&here, &flow), "unclear");
     }
 }
 
 /// A call that begins at once, as one of a session does that has no store but the server's own.
-fn begin_at_once(instance: &Arc<Instance>, books: Books<'_>) -> Turn {
+fn begin_at_once(instance: &Arc<Instance>, books: Books<'_>) -> (Turn, Sight) {
     let held = instance.turn_at_once().unwrap();
-    let run = held.run_at_once(&books).unwrap();
-    let Ok(Pass::Bound(binding)) = books.workflow.admit(run.position(), Kind::Tool, "go") else {
-        panic!("it is not bound");
-    };
-    let marked = held.mark_at_once(&books, (run, binding), None, Time(9_000));
+    let sure = go(books.workflow, &instance.run());
+    let judged = held.judge_at_once(&books, sure, |_| None);
+    let marked = held.mark_at_once(&books, judged.unwrap(), None, Time(9_000));
     marked.ok().unwrap().unwrap()
+}
+
+fn go<'w>(workflow: &'w Workflow, run: &Run) -> Option<&'w Binding> {
+    match workflow.admit(run.position(), Kind::Tool, "go") {
+        Ok(Pass::Bound(binding)) => Some(binding),
+        Ok(Pass::Always) | Err(_) => None,
+    }
+}
+
+/// Another server may move an instance while a call of it runs here. The step is taken of the
+/// instance as it is then. Seen to fail with a step of the instance as it was when the call began.
+#[tokio::test]
+async fn a_call_that_ends_at_once_moves_the_instance_as_it_is() {
+    for (outcome, ends) in [(Outcome::Success, true), (Outcome::Unknown, false)] {
+        let (store, flow) = (MemoryStore::default(), flow());
+        let (all, here) = (books(&store, &flow, NOW), instance(&flow));
+        let (mut turn, sight) = begin_at_once(&here, all);
+        assert!(here.is_still(&sight));
+        let mut other = begin(&instance(&flow), all, NOW).await;
+        other.commit(all, outcome, None, None).await.unwrap();
+        here.find(all).await.unwrap();
+        assert!(!here.is_still(&sight));
+        // It is not bound where the other one came to, or it is again.
+        let ended = turn.commit_at_once(&all, Outcome::Success, None, Some(&sight));
+        assert_eq!(ended.map(|ended| ended.is_ok()), ends.then_some(true));
+    }
+}
+
+/// What is shown without the lock is what is known under it.
+#[tokio::test]
+async fn what_is_shown_is_what_is_known() {
+    let (store, flow) = (MemoryStore::default(), flow());
+    let (all, here) = (books(&store, &flow, NOW), instance(&flow));
+    for outcome in [Outcome::Success, Outcome::Unknown] {
+        let (mut turn, sight) = begin_at_once(&here, all);
+        let moved = turn.commit_at_once(&all, outcome, None, Some(&sight));
+        let after = moved.unwrap().unwrap().after;
+        assert_eq!((here.position(), here.run().position()), (after, after));
+        assert!(!here.is_still(&sight));
+        assert!(here.is_still(&here.sight()));
+    }
+    assert_eq!(state(&here, &flow), "unclear");
+}
+
+/// Of a call that may have taken effect the model is told once, whoever found out.
+#[tokio::test]
+async fn what_is_unclear_is_told_once() {
+    let flow = Workflow::builder("w")
+        .state("a", |s| s.initial().tool("go", |t| t.success(end("a"))))
+        .build()
+        .unwrap();
+    let store = MemoryStore::default();
+    let (all, here) = (books(&store, &flow, NOW), instance(&flow));
+    assert_eq!(here.tell_unclear(), None);
+    let (mut turn, sight) = begin_at_once(&here, all);
+    let moved = turn.commit_at_once(&all, Outcome::Unknown, None, Some(&sight));
+    assert!(moved.unwrap().is_ok());
+    drop(turn);
+    let other = instance(&flow);
+    other.find(all).await.unwrap();
+    for one in [here, other] {
+        assert!(one.tell_unclear().is_some());
+        assert_eq!(one.tell_unclear(), None);
+    }
 }
 
 /// Two steps: the first is written, and the record of the second is to follow.
 fn get_behind(instance: &Arc<Instance>, books: Books<'_>) {
     for _ in 0..2 {
-        let mut turn = begin_at_once(instance, books);
-        let moved = turn.commit_at_once(&books, Outcome::Success, None);
+        let (mut turn, sight) = begin_at_once(instance, books);
+        let moved = turn.commit_at_once(&books, Outcome::Success, None, Some(&sight));
         moved.unwrap().unwrap();
     }
     assert!(lock(&instance.seen).is_behind);
@@ -235,7 +303,7 @@ async fn a_call_that_is_lost_stays_lost_whenever_the_record_follows() {
         let (store, flow) = (MemoryStore::default(), flow());
         let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
         get_behind(&instance, books);
-        let turn = begin_at_once(&instance, books);
+        let (turn, _) = begin_at_once(&instance, books);
         if writes_first {
             instance.write_record(&books).await.unwrap();
             drop(turn);
@@ -261,12 +329,16 @@ async fn nothing_is_written_at_once_while_somebody_has_the_pen() {
     get_behind(&instance, books);
     let written = entries(&store).await;
     let end = Outcome::Success;
-    let mut turn = begin_at_once(&instance, books);
-    let pen = instance.pen.take().await;
-    assert!(turn.commit_at_once(&books, end, None).is_none());
+    let (mut turn, _) = begin_at_once(&instance, books);
+    let pen = Grip::take(&instance.pen).await;
+    assert!(turn.commit_at_once(&books, end, None, None).is_none());
     assert_eq!(entries(&store).await, written);
     drop(pen);
-    assert!(turn.commit_at_once(&books, end, None).unwrap().is_ok());
+    assert!(
+        turn.commit_at_once(&books, end, None, None)
+            .unwrap()
+            .is_ok()
+    );
     assert_eq!(entries(&store).await, written + 1);
 }
 
@@ -276,8 +348,8 @@ async fn what_was_refused_before_a_move_at_once_stands_before_it_in_the_journal(
     let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
     get_behind(&instance, books);
     instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
-    let mut turn = begin_at_once(&instance, books);
-    let moved = turn.commit_at_once(&books, Outcome::Success, None);
+    let (mut turn, _) = begin_at_once(&instance, books);
+    let moved = turn.commit_at_once(&books, Outcome::Success, None, None);
     moved.unwrap().unwrap();
     let key = Key::new(super::super::KIND, "i").unwrap();
     let journal = store.journal(&key, Seq::START, 1_000).await.unwrap();
@@ -302,10 +374,10 @@ async fn a_run_that_somebody_has_is_not_written_over() {
             now: Time(now),
             ..books
         };
-        let seen = instance.run();
-        let mut turn = begin_at_once(&instance, books);
-        assert!(turn.commit_at_once(&books, outcome, None).unwrap().is_ok());
-        seen
+        let (mut turn, sight) = begin_at_once(&instance, books);
+        let moved = turn.commit_at_once(&books, outcome, None, Some(&sight));
+        assert!(moved.unwrap().is_ok());
+        sight.run
     };
     let mut kept = Vec::new();
     for now in 2_000..2_010 {
