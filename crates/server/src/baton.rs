@@ -72,6 +72,7 @@ impl<O: Bears> Baton<O> {
     }
 
     /// Takes it, if nobody has it. Whoever has it hands it on.
+    #[must_use]
     pub(crate) fn try_take(&self) -> bool {
         self.turns(FREE, TAKEN, Ordering::Acquire)
     }

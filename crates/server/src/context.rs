@@ -37,6 +37,8 @@ use tokio::sync::oneshot;
 /// is asked over it, and the handler waits. A client of 2026-07-28 is told to come back with the
 /// answers, and then **the handler runs again from its start**, with all answers so far at hand,
 /// perhaps in another process. So what must happen once goes after the last question.
+///
+/// Whoever keeps it after the call keeps the call's client and workflow instance in memory.
 #[derive(Clone)]
 pub struct Context(Arc<Shared>);
 
@@ -45,7 +47,8 @@ pub(crate) struct Shared {
     pub(crate) caller: Caller,
     pub(crate) voice: Voice,
     pub(crate) belongs: Belongs,
-    /// That instance as it was when the call began. Known from the handler's start on.
+    /// That instance as it was when the call began. Known once the call has its turn or its handler
+    /// starts.
     pub(crate) sight: Option<Sight>,
     /// The instance that a tool of our own has found.
     pub(crate) found: OnceLock<Arc<Instance>>,

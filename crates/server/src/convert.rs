@@ -239,7 +239,7 @@ pub(crate) struct Stamp<'a> {
 /// The `_meta` of a result that says what the server has to say and nothing else, as it is written.
 #[derive(Clone, Debug)]
 pub(crate) enum Signature {
-    /// The same in every result.
+    /// This text.
     Usual(Arc<str>),
     /// It says that the session's instance stands there, and nothing else. Whoever writes it knows
     /// which instance that is.

@@ -55,12 +55,19 @@ where
         quietly(|| seen = None);
         // In this order: a call that is no longer there has put its answer into the outlet.
         let quiet = peer.is_quiet();
-        outlet.take(&mut out);
         // Nearly always there is room for it all, and nothing to wait for.
-        if !out.is_done() {
+        loop {
+            let had_written_all = outlet.take(&mut out);
+            if out.is_done() {
+                break;
+            }
             match out.push_at_once(&mut writer) {
                 Ok(()) => outlet.left(out.len()),
                 Err(error) => lost(&error, &outlet, &mut out, &peer),
+            }
+            // What had to wait until the rest was written comes next.
+            if had_written_all || !out.is_done() {
+                break;
             }
         }
         let outlook = peer.outlook();

@@ -68,15 +68,6 @@ impl Store for Patient {
         self.store.commit_at_once(changes, entries, now)
     }
 
-    fn append_at_once(
-        &self,
-        key: &Key,
-        bytes: Arc<[u8]>,
-        now: Time,
-    ) -> Result<Result<(), StoreError>, Arc<[u8]>> {
-        self.store.append_at_once(key, bytes, now)
-    }
-
     async fn list(
         &self,
         kind: &Kind,

@@ -281,16 +281,16 @@ impl Outlet {
         lock(&self.inside).attended = true;
     }
 
-    /// Hands everything to the loop that writes it.
-    pub(crate) fn take(&self, outbox: &mut Outbox) {
+    /// Hands everything to the loop that writes it, unless that has something left to write: then
+    /// it stays where it is, and nothing is copied. Whether nothing was left.
+    pub(crate) fn take(&self, outbox: &mut Outbox) -> bool {
         let mut inside = lock(&self.inside);
         inside.attended = false;
-        let had_room = inside.has_room();
-        if outbox.is_empty() {
-            mem::swap(outbox.lines(), &mut inside.lines);
-        } else {
-            outbox.lines().append(&mut inside.lines);
+        if !outbox.is_empty() {
+            return false;
         }
+        let had_room = inside.has_room();
+        mem::swap(outbox.lines(), &mut inside.lines);
         if outbox.has_room() {
             for note in mem::take(&mut inside.notes) {
                 note.write(outbox.lines());
@@ -301,6 +301,7 @@ impl Outlet {
         if !had_room && inside.has_room() {
             self.room.notify_waiters();
         }
+        true
     }
 
     /// Some of what the loop took has been written since, and so much of it is left.

@@ -133,10 +133,11 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// The same as [`commit_at_once`](Self::commit_at_once) of one entry and nothing else, for whoever
-    /// has no other use for it.
+    /// The same as [`commit_at_once`](Self::commit_at_once) of one entry and nothing else, which is
+    /// moved into the store and not shared with it.
     ///
-    /// It is given back if the store would have to wait, and then nothing was done.
+    /// It is given back if the store would have to wait, and then nothing was done. A store need not
+    /// have this: without it, the entry goes by `commit_at_once`.
     ///
     /// # Errors
     ///

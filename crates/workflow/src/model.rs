@@ -151,7 +151,8 @@ impl Position {
         u64::from(self.state.0) << 1 | u64::from(self.finished)
     }
 
-    /// What [`to_bits`](Self::to_bits) was made of.
+    /// What [`to_bits`](Self::to_bits) was made of. Of any other number it makes a place that no
+    /// workflow has.
     pub fn from_bits(bits: u64) -> Self {
         Self {
             state: StateId(u32::try_from(bits >> 1).unwrap_or(u32::MAX)),

@@ -85,9 +85,16 @@ impl Running {
 
     /// A call that can move its instance waits for its turn; any other runs beside it.
     pub(super) fn judge(&self) -> Judged {
-        let Some((workflow, instance)) = self.inner().workflow.as_ref().zip(self.shared.instance())
-        else {
+        let Some(workflow) = &self.inner().workflow else {
             return Judged::Now(Ok(self.execution(None)));
+        };
+        let instance = match (&self.shared.belongs, self.shared.instance()) {
+            (_, Some(instance)) => instance,
+            (Belongs::ToNone, None) => return Judged::Now(Ok(self.execution(None))),
+            // Whatever cannot be judged does not run.
+            (Belongs::ToSession | Belongs::To(_), None) => {
+                return Judged::Now(Err(Refusal::new(Code::InternalError).into()));
+            }
         };
         if self.purpose == Purpose::Complete {
             return Judged::Now(Ok(self.execution(None)));

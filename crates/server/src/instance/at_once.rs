@@ -182,13 +182,13 @@ impl Turn {
         books: &Books<'_>,
         outcome: Outcome,
         result: Option<&Value>,
-        seen: Option<&Sight>,
+        sight: Option<&Sight>,
     ) -> Option<Result<Moved, KeepError>> {
         let running = self.running.as_ref().filter(|_| !self.is_open)?;
         let instance = &self.held.instance;
         let looked;
-        let run = match seen.filter(|seen| instance.is_still(seen)) {
-            Some(seen) => &seen.run,
+        let run = match sight.filter(|sight| instance.is_still(sight)) {
+            Some(sight) => &sight.run,
             None => {
                 looked = instance.run();
                 &looked

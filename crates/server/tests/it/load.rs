@@ -12,13 +12,16 @@ use interlock::{
 use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
 use std::{
+    io,
+    pin::Pin,
     sync::{
         Arc,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::{self, Poll},
     time::Duration,
 };
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWrite, AsyncWriteExt, BufReader, DuplexStream};
 
 #[derive(serde::Deserialize, JsonSchema)]
 struct Echo {
@@ -519,4 +522,63 @@ async fn after_an_answer_of_two_megabytes_the_next_request_is_read() {
     }
     client.hang_up();
     ended(task).await;
+}
+
+/// A pipe that takes nothing while it is shut, and does not say when it opens.
+struct Shutter {
+    is_open: Arc<AtomicBool>,
+    pipe: DuplexStream,
+}
+
+impl AsyncWrite for Shutter {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        task: &mut task::Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if !self.is_open.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
+        Pin::new(&mut self.pipe).poll_write(task, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_flush(task)
+    }
+
+    fn poll_shutdown(
+        mut self: Pin<&mut Self>,
+        task: &mut task::Context<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.pipe).poll_shutdown(task)
+    }
+}
+
+/// Which of two things is found first is left to chance, so there are many rounds.
+#[tokio::test]
+async fn what_waited_behind_the_rest_goes_out_with_it() {
+    let is_open = Arc::new(AtomicBool::new(true));
+    let (to_server, reader) = tokio::io::duplex(64 * 1024);
+    let (pipe, from_server) = tokio::io::duplex(64 * 1024);
+    let shutter = Shutter {
+        is_open: Arc::clone(&is_open),
+        pipe,
+    };
+    let server = plain();
+    tokio::spawn(async move { server.serve(reader, shutter, std::future::pending()).await });
+    let mut client = Client::over(from_server, to_server);
+    client.initialize().await;
+    for _ in 0..32 {
+        is_open.store(false, Ordering::Relaxed);
+        let first = client.begin("ping", json!({})).await;
+        for _ in 0..100 {
+            tokio::task::yield_now().await;
+        }
+        is_open.store(true, Ordering::Relaxed);
+        let second = client.begin("ping", json!({})).await;
+        for id in [first, second] {
+            let (_, answer) = client.until(id).await;
+            assert_eq!(answer["result"], json!({}));
+        }
+    }
 }
