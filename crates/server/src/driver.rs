@@ -54,24 +54,26 @@ where
         }
         quietly(|| seen = None);
         // In this order: a call that is no longer there has put its answer into the outlet.
-        let quiet = peer.is_quiet();
+        let outlook = peer.outlook();
         // Nearly always there is room for it all, and nothing to wait for.
         loop {
-            let had_written_all = outlet.take(&mut out);
+            let took_all = outlet.take(&mut out);
             if out.is_done() {
                 break;
             }
-            match out.push_at_once(&mut writer) {
-                Ok(()) => outlet.left(out.len()),
-                Err(error) => lost(&error, &outlet, &mut out, &peer),
+            if let Err(error) = out.push_at_once(&mut writer) {
+                lost(&error, &outlet, &mut out, &peer);
+            }
+            if !out.is_done() {
+                outlet.left(out.len());
+                break;
             }
             // What had to wait until the rest was written comes next.
-            if had_written_all || !out.is_done() {
+            if took_all {
                 break;
             }
         }
-        let outlook = peer.outlook();
-        if (quiet && out.is_done() && outlet.is_empty()) || outlook.is_late {
+        if (outlook.is_quiet && out.is_done() && outlet.is_empty()) || outlook.is_late {
             break;
         }
         let room = outlet.has_room();
@@ -107,6 +109,7 @@ fn lost(error: &io::Error, outlet: &Outlet, out: &mut Outbox, peer: &Arc<Peer>) 
     if error.kind() != io::ErrorKind::BrokenPipe {
         tracing::warn!(%error, "writing to the client failed");
     }
+    // That wakes the loop, which looks again what time will bring.
     outlet.give_up();
     *out = Outbox::default();
     peer.gone();

@@ -68,6 +68,8 @@ pub(crate) struct Peer {
 
 /// What time will bring.
 pub(crate) struct Outlook {
+    /// Closed, and no call is left that could say anything.
+    pub(crate) is_quiet: bool,
     /// Closed, and what is left has taken too long to be said.
     pub(crate) is_late: bool,
     /// When something has to be done, if nothing else happens.
@@ -195,17 +197,13 @@ impl Peer {
         lock(&self.book).state == State::Closed
     }
 
-    /// Closed, and no call is left that could say anything.
-    pub(crate) fn is_quiet(&self) -> bool {
-        let book = lock(&self.book);
-        book.state == State::Closed && book.beginning.is_empty() && book.calls.is_empty()
-    }
-
     /// What time will bring.
     pub(crate) fn outlook(&self) -> Outlook {
         let book = lock(&self.book);
+        let is_closed = book.state == State::Closed;
         Outlook {
-            is_late: book.state == State::Closed && self.inner.clock.now() >= book.close_by,
+            is_quiet: is_closed && book.beginning.is_empty() && book.calls.is_empty(),
+            is_late: is_closed && self.inner.clock.now() >= book.close_by,
             wake_at: self.due(&book),
         }
     }
@@ -582,7 +580,7 @@ impl Peer {
         loop {
             let settled = self.settled.notified();
             let outlook = self.outlook();
-            if self.is_quiet() || outlook.is_late {
+            if outlook.is_quiet || outlook.is_late {
                 break;
             }
             tokio::select! {

@@ -215,6 +215,9 @@ pub(crate) struct Outlet {
     inside: Mutex<Inside>,
     /// There is no room, as whoever changed that saw it last.
     is_full: AtomicBool,
+    /// The loop is at work, and looks before it waits again. It says so without the lock, and takes
+    /// it back under it: whoever appends under the lock and finds it so has done that before the look.
+    attended: AtomicBool,
     /// There is something to take, or to look at.
     bell: Bell,
     /// There is room again.
@@ -229,8 +232,6 @@ struct Inside {
     unwritten: usize,
     /// Nobody reads any more.
     gone: bool,
-    /// The loop is at work, and looks before it waits again.
-    attended: bool,
 }
 
 impl Inside {
@@ -245,7 +246,7 @@ impl Outlet {
         if !inside.gone {
             write(&mut inside.lines);
         }
-        let attended = inside.attended;
+        let attended = self.attended.load(Ordering::Relaxed);
         self.keep_in_mind(&inside);
         drop(inside);
         if !attended {
@@ -278,14 +279,14 @@ impl Outlet {
 
     /// The loop is at work: it need not be woken until it has [taken](Self::take) what is there.
     pub(crate) fn attend(&self) {
-        lock(&self.inside).attended = true;
+        self.attended.store(true, Ordering::Relaxed);
     }
 
     /// Hands everything to the loop that writes it, unless that has something left to write: then
-    /// it stays where it is, and nothing is copied. Whether nothing was left.
+    /// it stays where it is, and nothing is copied. Whether nothing stays.
     pub(crate) fn take(&self, outbox: &mut Outbox) -> bool {
         let mut inside = lock(&self.inside);
-        inside.attended = false;
+        self.attended.store(false, Ordering::Relaxed);
         if !outbox.is_empty() {
             return false;
         }
@@ -296,15 +297,16 @@ impl Outlet {
                 note.write(outbox.lines());
             }
         }
-        inside.unwritten = outbox.len();
+        // If it cannot be written at once, the loop says how much is left.
+        inside.unwritten = 0;
         self.keep_in_mind(&inside);
         if !had_room && inside.has_room() {
             self.room.notify_waiters();
         }
-        true
+        inside.notes.is_empty()
     }
 
-    /// Some of what the loop took has been written since, and so much of it is left.
+    /// So much of what the loop took is left to be written.
     pub(crate) fn left(&self, unwritten: usize) {
         let mut inside = lock(&self.inside);
         let had_room = inside.has_room();
@@ -312,10 +314,6 @@ impl Outlet {
         self.keep_in_mind(&inside);
         if !had_room && inside.has_room() {
             self.room.notify_waiters();
-            if !inside.notes.is_empty() {
-                // There was no room for them when the loop took the rest.
-                self.bell.ring();
-            }
         }
     }
 
