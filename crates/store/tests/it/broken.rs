@@ -1,6 +1,6 @@
 //! The suite can fail: for every promise a store that breaks it, and the words of the complaint.
 
-use std::slice;
+use std::{slice, sync::Arc};
 
 use async_trait::async_trait;
 use interlock_store::{
@@ -20,6 +20,8 @@ macro_rules! is_caught {
 
 is_caught! {
     records::what_was_committed_is_loaded, LosesExpiry, "under \"late\"";
+    records::what_is_committed_at_once_is_committed_or_nothing_is_done, CommitsInSecret,
+        "it said that it did nothing";
     records::a_create_needs_a_free_place, IgnoresVersions, "there already is a record";
     records::the_second_writer_conflicts, IgnoresVersions, "the second writer saw an old version";
     records::a_delete_needs_the_version_last_seen, IgnoresVersions, "the record has moved on";
@@ -60,6 +62,20 @@ is_caught! {
 #[should_panic(expected = "half a commit was journalled")]
 async fn a_journal_that_tells_of_refused_commits() {
     conformance::records::a_commit_is_all_or_nothing(&Broken::by(Fault::JournalsFirst)).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "it said that it did nothing")]
+async fn an_entry_that_is_appended_and_given_back() {
+    let store = Broken::by(Fault::AppendsInSecret);
+    conformance::records::what_is_committed_at_once_is_committed_or_nothing_is_done(&store).await;
+}
+
+#[tokio::test]
+#[should_panic(expected = "one entry was written")]
+async fn an_entry_that_is_kept_and_not_appended() {
+    let store = Broken::by(Fault::AppendsNothing);
+    conformance::records::what_is_committed_at_once_is_committed_or_nothing_is_done(&store).await;
 }
 
 #[tokio::test]
@@ -117,6 +133,12 @@ enum Fault {
     SpeaksTooSoon,
     /// Of each commit only one change is announced.
     SpeaksOfOne,
+    /// What is committed at once is committed, and said not to be.
+    CommitsInSecret,
+    /// What is appended at once is appended and given back.
+    AppendsInSecret,
+    /// What is appended at once is said to be, and is not.
+    AppendsNothing,
 }
 
 struct Broken {
@@ -249,8 +271,38 @@ impl Store for Broken {
             | Fault::LosesExpiry
             | Fault::Truncates
             | Fault::IgnoresLimits
-            | Fault::PrunesNothing => self.inner.commit(changes, entries, now).await,
+            | Fault::PrunesNothing
+            | Fault::CommitsInSecret
+            | Fault::AppendsInSecret
+            | Fault::AppendsNothing => self.inner.commit(changes, entries, now).await,
         }
+    }
+
+    fn commit_at_once(
+        &self,
+        changes: &[Change],
+        entries: &[Entry],
+        now: Time,
+    ) -> Option<Result<Vec<Version>, StoreError>> {
+        if self.fault == Fault::CommitsInSecret {
+            let _ = self.inner.commit_at_once(changes, entries, now);
+        }
+        None
+    }
+
+    fn append_at_once(
+        &self,
+        key: &Key,
+        bytes: Arc<[u8]>,
+        now: Time,
+    ) -> Result<Result<(), StoreError>, Arc<[u8]>> {
+        if self.fault == Fault::AppendsNothing {
+            return Ok(Ok(()));
+        }
+        if self.fault == Fault::AppendsInSecret {
+            let _ = self.inner.append_at_once(key, Arc::clone(&bytes), now);
+        }
+        Err(bytes)
     }
 
     async fn list(
