@@ -64,12 +64,11 @@ where
             if let Err(error) = out.push_at_once(&mut writer) {
                 lost(&error, &outlet, &mut out, &peer);
             }
-            if !out.is_done() {
+            if !out.is_done() || !outlet.has_room() {
                 outlet.left(out.len());
-                break;
             }
             // What had to wait until the rest was written comes next.
-            if took_all {
+            if took_all || !out.is_done() {
                 break;
             }
         }

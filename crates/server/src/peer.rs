@@ -571,6 +571,9 @@ impl Peer {
             self.settled.notify_waiters();
             // The last call has gone, perhaps after whoever writes looked for it.
             self.route.wake();
+        } else if self.rules.idle.is_some() {
+            // Its end sets the clock, at which whoever writes may have looked before.
+            self.route.wake();
         }
     }
 

@@ -297,8 +297,8 @@ impl Outlet {
                 note.write(outbox.lines());
             }
         }
-        // If it cannot be written at once, the loop says how much is left.
-        inside.unwritten = 0;
+        // What is little is mostly written at once; if not, the loop says how much is left.
+        inside.unwritten = if had_room { 0 } else { outbox.len() };
         self.keep_in_mind(&inside);
         if !had_room && inside.has_room() {
             self.room.notify_waiters();
