@@ -2,12 +2,13 @@
 
 use crate::{Client, soon, web::Web};
 use std::{
+    os::fd::OwnedFd,
     path::{Path, PathBuf},
-    process::{Command, ExitStatus, Stdio},
+    process::{Child, Command, ExitStatus, Stdio},
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
-    process::{Child, ChildStderr},
+    net::unix::pipe::{Receiver, Sender},
     task::JoinHandle,
 };
 
@@ -45,8 +46,20 @@ pub fn example(package: &str, name: &str) -> PathBuf {
 /// A server in a process of its own. It is killed if the test forgets it.
 #[derive(Debug)]
 pub struct Process {
-    child: Child,
+    child: Killed,
     stderr: JoinHandle<String>,
+}
+
+/// A process that does not outlive whoever started it.
+#[derive(Debug)]
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        // One that has been waited for is not killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 /// Starts a server, and gives the client on the other end of its pipes.
@@ -57,11 +70,11 @@ pub struct Process {
 #[must_use]
 pub fn spawn(executable: &Path, arguments: &[&str]) -> (Client, Process) {
     let mut child = start(executable, arguments);
-    let to_server = child.stdin.take().expect("stdin is a pipe");
-    let from_server = child.stdout.take().expect("stdout is a pipe");
-    let errors = child.stderr.take().expect("stderr is a pipe");
+    let to_server = child.0.stdin.take().expect("stdin is a pipe");
+    let to_server = Sender::from_owned_fd(to_server.into()).expect("stdin is a pipe");
+    let from_server = receiver(child.0.stdout.take());
+    let stderr = collect(BufReader::new(receiver(child.0.stderr.take())));
     let client = Client::over(from_server, to_server);
-    let stderr = collect(BufReader::new(errors));
     (client, Process { child, stderr })
 }
 
@@ -72,8 +85,7 @@ pub fn spawn(executable: &Path, arguments: &[&str]) -> (Client, Process) {
 /// If it does not start, or does not say so.
 pub async fn spawn_site(executable: &Path, arguments: &[&str]) -> (Web, Process) {
     let mut child = start(executable, arguments);
-    let errors = child.stderr.take().expect("stderr is a pipe");
-    let mut errors = BufReader::new(errors);
+    let mut errors = BufReader::new(receiver(child.0.stderr.take()));
     let mut line = String::new();
     let read = soon(
         "the server must say where it is",
@@ -90,18 +102,24 @@ pub async fn spawn_site(executable: &Path, arguments: &[&str]) -> (Web, Process)
     (Web::at(address), Process { child, stderr })
 }
 
-fn start(executable: &Path, arguments: &[&str]) -> Child {
-    tokio::process::Command::new(executable)
+/// Without tokio's own processes: what it does for them on every turn of its loop would be part of the
+/// examples that are built with these tests, and measured.
+fn start(executable: &Path, arguments: &[&str]) -> Killed {
+    let child = Command::new(executable)
         .args(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
-        .expect("the server must start")
+        .spawn();
+    Killed(child.expect("the server must start"))
 }
 
-fn collect(mut errors: BufReader<ChildStderr>) -> JoinHandle<String> {
+fn receiver(pipe: Option<impl Into<OwnedFd>>) -> Receiver {
+    let pipe = pipe.expect("it has been asked for").into();
+    Receiver::from_owned_fd(pipe).expect("it is a pipe")
+}
+
+fn collect(mut errors: BufReader<Receiver>) -> JoinHandle<String> {
     tokio::spawn(async move {
         let mut text = Vec::new();
         let _ = errors.read_to_end(&mut text).await;
@@ -116,7 +134,7 @@ impl Process {
     ///
     /// If it has stopped already.
     pub fn terminate(&self) {
-        let id = self.child.id().expect("the server must be running");
+        let id = self.child.0.id();
         let sent = Command::new("kill")
             .args(["-TERM", &id.to_string()])
             .status();
@@ -129,8 +147,9 @@ impl Process {
     ///
     /// If it does not end.
     pub async fn ended(mut self) -> (ExitStatus, String) {
-        let status = soon("the server must end", self.child.wait()).await;
-        let stderr = soon("stderr must end", self.stderr).await;
+        let stderr = soon("the server must end", &mut self.stderr).await;
+        // Its last pipe is closed, so it has ended or is about to.
+        let status = self.child.0.wait();
         (
             status.expect("a child can be waited for"),
             stderr.expect("stderr can be read"),
