@@ -99,7 +99,7 @@ fn compare(options: &Options) -> Result<()> {
         verdicts.extend(table::verdicts_of(&measured));
     }
     if options.wants(idle::NAME) {
-        let (text, more) = idle::run(&options.programs, options.rounds, options.quick)?;
+        let (text, more) = idle::run(&options.programs, options.rounds.min(3), options.quick)?;
         println!("{text}");
         verdicts.extend(more);
     }

@@ -9,11 +9,12 @@ use crate::contestant::{Peer, Programs};
 pub(crate) const USAGE: &str = "\
 usage: bench [NAME…] [OPTION…]
 
-  --rounds N            how often each server is measured (3)
-  --seconds N           how long each measurement takes (1.5)
+  --rounds N            how often each server is measured (9)
+  --seconds N           how long each measurement takes (0.5)
   --quick               one short round, to see that everything works
   --growth              say what becomes of a call as load, texts and lists grow, and nothing else
-  --soak MINUTES        say what becomes of memory under load, and nothing else
+  --soak MINUTES        say what becomes of memory under so many minutes of load, over stdio and
+                        over HTTP at the same time, and nothing else
   --plots FOLDER        where these two put their charts (docs/performance)
   --profile             say where the instructions of our server go, and nothing else
   --ours PROGRAM        the example `echo`, if it is not beside this program
@@ -46,8 +47,8 @@ impl Options {
         let program = |name: &str| folder.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
         let mut options = Self {
             names: Vec::new(),
-            rounds: 3,
-            seconds: 1.5,
+            rounds: 9,
+            seconds: 0.5,
             quick: false,
             profile: false,
             growth: false,

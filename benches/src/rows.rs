@@ -62,7 +62,19 @@ impl Rounds {
 }
 
 /// Rows in which servers in other languages take part.
-const WITH_PEERS: [&str; 3] = ["stdio", "http", "http-2026"];
+const WITH_PEERS: [&str; 6] = [
+    "stdio",
+    "stdio-1",
+    "http",
+    "http-1",
+    "http-2026",
+    "http-2026-1",
+];
+
+/// Rows in which a few hundredths count, and how much oftener they are measured. What a call costs that
+/// came with many others depends on how many of them it came with, too.
+const CLOSE: [&str; 1] = ["gate"];
+const OFTENER: usize = 3;
 
 /// All rows, in the order in which they are printed.
 pub(crate) fn all(peers: &[Peer]) -> Vec<Row> {
@@ -72,7 +84,7 @@ pub(crate) fn all(peers: &[Peer]) -> Vec<Row> {
         for peer in peers {
             let peer = Contestant::Peer(peer.clone());
             row.ratios.push(Ratio {
-                figure: Figure::Processor,
+                figure: row.ratios[0].figure,
                 of: Ours,
                 against: peer.clone(),
                 at_most: None,
@@ -108,7 +120,7 @@ fn ours() -> Vec<Row> {
             name: "stdio-1",
             title: "echo over stdio, one in flight, client and server on one core",
             setup: Setup::echo(Stdio, 1).on_one_core(),
-            contestants: vec![Ours, Limit, Rmcp],
+            contestants: vec![Ours, Limit, Rmcp, RmcpBlocking, RmcpMacros],
             ratios: vec![to_limit(Median, 1.2), beside(Median)],
         },
         Row {
@@ -260,7 +272,13 @@ fn at_most_times(figure: Figure, of: Contestant, against: Contestant, times: f64
 pub(crate) fn measure(row: Row, programs: &Programs, rounds: Rounds) -> Result<Measured> {
     let number = row.contestants.len();
     let mut samples = vec![Vec::new(); number];
-    for round in 0..rounds.number {
+    let times = if CLOSE.contains(&row.name) {
+        OFTENER
+    } else {
+        1
+    };
+    let rounds_of_row = rounds.number * times;
+    for round in 0..rounds_of_row {
         for turn in 0..number {
             let at = (round + turn) % number;
             let contestant = &row.contestants[at];
@@ -270,7 +288,7 @@ pub(crate) fn measure(row: Row, programs: &Programs, rounds: Rounds) -> Result<M
                 "{} {}/{}: {name}: {:.0} calls/s, {:.2} µs of processor each",
                 row.name,
                 round + 1,
-                rounds.number,
+                rounds_of_row,
                 sample.per_second,
                 sample.processor
             );
@@ -343,7 +361,7 @@ mod tests {
             rows.iter()
                 .filter(|row| WITH_PEERS.contains(&row.name))
                 .count(),
-            3
+            WITH_PEERS.len()
         );
         for (at, row) in rows.iter().enumerate() {
             assert!(rows[..at].iter().all(|other| other.name != row.name));

@@ -23,11 +23,20 @@ const LEAST_LOOKS: u32 = 30;
 const SHARE: f64 = 0.05;
 const BYTES: f64 = 256.0 * 1024.0;
 
-/// Puts load on our server for so long, half of it over stdio and half over HTTP.
-pub(crate) fn run(programs: &Programs, whole: Duration, folder: &Path) -> Result<String> {
+/// Puts load on our server for so long, over stdio and over HTTP: two processes at the same time, for
+/// it is memory that counts here.
+pub(crate) fn run(programs: &Programs, long: Duration, folder: &Path) -> Result<String> {
     let (mut text, mut lines) = (String::new(), Vec::new());
-    for (way, name) in [(Way::Stdio, "stdio"), (Way::Session, "HTTP")] {
-        let (curve, calls) = soak(programs, way, whole / 2)?;
+    let ways = [(Way::Stdio, "stdio"), (Way::Session, "HTTP")];
+    let soaked = thread::scope(|scope| {
+        let soaking = ways.map(|(way, _)| scope.spawn(move || soak(programs, way, long)));
+        soaking.map(|one| match one.join() {
+            Ok(soaked) => soaked,
+            Err(panic) => std::panic::resume_unwind(panic),
+        })
+    });
+    for ((_, name), soaked) in ways.into_iter().zip(soaked) {
+        let (curve, calls) = soaked?;
         text.push_str(&told(name, &curve, calls));
         lines.push(Line {
             name: name.to_owned(),

@@ -56,7 +56,23 @@ pub(crate) enum Heard {
 struct Outcome<'a> {
     #[serde(borrow)]
     content: Option<[Content<'a>; 1]>,
-    tools: Option<Vec<IgnoredAny>>,
+    #[serde(borrow)]
+    tools: Option<Vec<Listed<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Listed<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+/// Whether these are so many tools, each in its place.
+fn is_list(list: &[Listed<'_>], tools: usize) -> bool {
+    let is_right = |(place, tool): (usize, &Listed<'_>)| match tool.name.strip_prefix("tool_") {
+        Some(number) => number.parse() == Ok(place),
+        None => place == 0 && tool.name == "echo",
+    };
+    list.len() == tools && list.iter().enumerate().all(is_right)
 }
 
 #[derive(Deserialize)]
@@ -126,7 +142,7 @@ impl Question {
                 Some([content]) => self.is_echo(id, &content.text),
                 None => false,
             },
-            Operation::List { tools } => result.tools.is_some_and(|list| list.len() == tools),
+            Operation::List { tools } => result.tools.is_some_and(|list| is_list(&list, tools)),
         };
         if !right {
             bail!(wrong());
@@ -203,7 +219,11 @@ mod tests {
     fn a_list_has_all_its_tools() {
         let question = Question::new(Operation::List { tools: 2 }, Way::Stdio);
         let list = |tools: Value| json!({"id": 1, "result": {"tools": tools}}).to_string();
-        assert!(question.check(list(json!([{}, {}])).as_bytes()).is_ok());
-        assert!(question.check(list(json!([{}])).as_bytes()).is_err());
+        let (echo, other) = (json!({"name": "echo"}), json!({"name": "tool_01"}));
+        let right = list(json!([echo, other]));
+        assert!(question.check(right.as_bytes()).is_ok());
+        for wrong in [json!([echo]), json!([echo, echo]), json!([other, echo])] {
+            assert!(question.check(list(wrong).as_bytes()).is_err());
+        }
     }
 }
