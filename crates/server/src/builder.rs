@@ -22,7 +22,8 @@ use interlock_store::{MemoryStore, Store};
 use interlock_workflow::{Finding, Kind, Severity, TemplateError, Workflow};
 use std::{fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
 
-/// How many journal entries of one instance are kept in memory.
+/// How many journal entries of one instance are kept in memory: so many that are stored, and a few
+/// more, and so many that nobody has asked for yet.
 const JOURNAL_LIMIT: u64 = 1_000;
 
 /// How long an instance behind a handle is kept after its last use.

@@ -23,7 +23,7 @@ use crate::{
     failure::Failure,
     handle::Source,
     handler::{Prepared, Reply},
-    instance::{Held, Made, Sight, Turn},
+    instance::{Brief, Held, Made, Turn},
     methods::Examine,
     route::Route,
     sampling::Said,
@@ -36,7 +36,7 @@ use consent::Approving;
 use dialogue::Dialogue;
 use interlock_proto::{
     Code, Refusal, Time,
-    invocation::{self, Effect, Finish, Input, Invocation, State},
+    invocation::{self, Effect, End, Finish, Input, Invocation, State},
     machine::Orders,
 };
 use interlock_workflow::{BindingId, Kind, Position};
@@ -107,6 +107,8 @@ pub(crate) struct Running {
     /// The instance's turn, until it is written down.
     held: Option<Held>,
     turn: Option<Turn>,
+    /// The same, of a call that has not had to wait so far.
+    brief: Option<Brief>,
     /// Where the instance stood after this call had moved it; others may have moved it since.
     after: Option<Position>,
     /// What the states that it came to tell the model.
@@ -149,6 +151,7 @@ impl Running {
             sought: start.sought,
             held: None,
             turn: None,
+            brief: None,
             after: None,
             told: Vec::new(),
             warning: None,
@@ -218,9 +221,12 @@ impl Running {
         }
     }
 
-    /// Where the call hears from its connection, now that it has to wait.
-    pub(crate) fn listen(&mut self, signals: Signals) {
+    /// The call has to wait. This is where it hears from its connection.
+    pub(crate) fn settle_in(&mut self, signals: Signals) {
         self.signals = signals;
+        self.take_sight();
+        self.lengthen();
+        self.write_turn_down_at_once();
     }
 
     /// Runs the call to its end, and says what is said then.
@@ -231,8 +237,11 @@ impl Running {
                 match effect {
                     Effect::Commit(outcome) => self.commit(outcome).await,
                     Effect::LeaveQueue => self.leave_queue().await,
+                    Effect::Start => {
+                        self.waiting = self.start();
+                        self.take_sight();
+                    }
                     effect @ (Effect::Enqueue
-                    | Effect::Start
                     | Effect::Forward
                     | Effect::AskToStop
                     | Effect::TearDown
@@ -263,15 +272,12 @@ impl Running {
     /// Does what the machine has ordered, up to what has to wait for the store. Whether it did all.
     fn obey_at_once(&mut self) -> bool {
         while let Some(next) = self.orders.peek() {
-            let leaves = matches!(next, Effect::LeaveQueue);
-            let outcome = if let Effect::Commit(outcome) = next {
-                Some(*outcome)
+            let must_wait = if let Effect::Commit(outcome) = *next {
+                !self.end_at_once(outcome)
             } else {
-                None
+                matches!(next, Effect::LeaveQueue) && self.has_turn()
             };
-            if self.turn.is_some()
-                && (leaves || outcome.is_some_and(|outcome| !self.commit_at_once(outcome)))
-            {
+            if must_wait {
                 return false;
             }
             if let Some(effect) = self.orders.next() {
@@ -279,6 +285,10 @@ impl Running {
             }
         }
         true
+    }
+
+    const fn has_turn(&self) -> bool {
+        self.turn.is_some() || self.brief.is_some()
     }
 
     fn judged_already(&mut self) -> Option<Input> {
@@ -309,6 +319,10 @@ impl Running {
         let finished = handler.finished()?;
         if self.shared.voice.is_silent() {
             self.waiting = Waiting::Nothing;
+            if Arc::strong_count(&self.shared) > 1 {
+                // What the handler leaves behind may look later.
+                self.take_sight();
+            }
             return Some(self.finished(finished));
         }
         let words = self.shared.voice.take();
@@ -434,7 +448,8 @@ impl Running {
                     self.take_turn(held).await
                 } else {
                     match self.judge() {
-                        Judged::Now(judged) => judged.map_err(Halt::from),
+                        Judged::Now(Ok(let_in)) => Ok(self.runs(let_in)),
+                        Judged::Now(Err(no)) => Err(no.into()),
                         // It waited for the place alone, and now needs its turn first.
                         Judged::InTurn(turn) => {
                             self.permit = None;
@@ -501,7 +516,11 @@ impl Running {
             Effect::Respond => self.respond(),
             Effect::Ask => self.respond_with_questions(),
             Effect::Refuse(refusal) => {
-                let gate = self.no.take().and_then(|no| no.gate);
+                let no = self.no.take();
+                if no.is_none() && self.state == State::Result(End::NotRun) {
+                    self.note_refusal(&refusal);
+                }
+                let gate = no.and_then(|no| no.gate);
                 self.refuse(No { refusal, gate });
             }
             Effect::Forward => self.forward(),
@@ -513,20 +532,16 @@ impl Running {
         let Some(handler) = self.handler.take() else {
             return Waiting::Nothing;
         };
-        if let Some(instance) = self.shared.instance() {
-            let sight = self.shared.sight.as_ref();
-            if !sight.is_some_and(|sight| instance.is_still(sight)) {
-                let sight = instance.sight();
-                self.sees(sight);
-            }
-        }
         let context = Context::new(Arc::clone(&self.shared));
         Waiting::Handler(Handler::new(handler, context))
     }
 
-    /// What its handler is to see of the instance.
-    fn sees(&mut self, sight: Sight) {
-        self.shared().sight = Some(sight);
+    /// What its handler sees of the instance is what it was when the handler began, or soon after:
+    /// most handlers are done before anybody else could have moved it, and few look at all.
+    fn take_sight(&self) {
+        if matches!(self.state, State::Executing { .. }) {
+            self.shared.sight();
+        }
     }
 
     fn shared(&mut self) -> &mut Shared {
@@ -628,6 +643,7 @@ impl Drop for Running {
         if Arc::strong_count(&self.shared) > 1 {
             self.shared.voice.end();
         }
+        self.lengthen();
         if let Way::Session(peer) = &self.shared.caller.way {
             let asks = self.dialogue.iter().flat_map(|said| said.asks.values());
             for ask in asks {

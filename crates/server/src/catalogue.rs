@@ -11,13 +11,13 @@ use crate::{
 };
 use foldhash::fast::RandomState;
 use interlock_proto::era::Capability;
-use interlock_workflow::{About, Kind, UriTemplate};
+use interlock_workflow::{About, Kind, SymbolId, UriTemplate, Workflow};
 use serde::Serialize;
 use serde_json::Value;
 use std::{
     borrow::Cow,
     collections::{BTreeSet, HashMap},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 /// Everything a server has. Cloning it is cheap enough for a change now and then.
@@ -42,6 +42,17 @@ pub(crate) struct CheckedTool {
     pub(crate) headers: ParamHeaders,
     /// What it is listed with where handles are in use, if it takes one.
     pub(crate) with_handle: Option<Arc<JsonObject>>,
+    /// What it is to the server's workflow, once somebody has asked.
+    symbol: OnceLock<Option<SymbolId>>,
+}
+
+impl CheckedTool {
+    /// What it is to the workflow of the server that has it, if it is named there.
+    pub(crate) fn symbol(&self, workflow: &Workflow) -> Option<SymbolId> {
+        let name = &self.tool.model.name;
+        let symbol = || workflow.symbol_of(Kind::Tool, name);
+        *self.symbol.get_or_init(symbol)
+    }
 }
 
 /// A template that can be compared with URIs.
@@ -161,6 +172,7 @@ impl Catalogue {
                 output,
                 headers,
                 with_handle,
+                symbol: OnceLock::new(),
             };
             self.tools.add(Kind::Tool, name, checked, errors);
             self.capabilities.insert(Capability::Tools);

@@ -10,7 +10,7 @@ use crate::{
     caller::{Caller, Client, Way},
     clock, effect,
     failure::Failure,
-    instance::{Instance, Sight},
+    instance::Instance,
     lifespan::App,
     model::{
         ClientCapabilities, CreateMessageRequestParams, CreateMessageResult, ElicitResult,
@@ -21,6 +21,7 @@ use crate::{
     voice::{Asking, Log, Progress, Voice, Word},
 };
 use interlock_proto::{Ability, Level, Version};
+use interlock_workflow::Instance as Run;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{
@@ -47,9 +48,8 @@ pub(crate) struct Shared {
     pub(crate) caller: Caller,
     pub(crate) voice: Voice,
     pub(crate) belongs: Belongs,
-    /// That instance as it was when the call began. Known once the call has its turn or its handler
-    /// starts.
-    pub(crate) sight: Option<Sight>,
+    /// That instance as its handler sees it, once somebody has looked.
+    sight: OnceLock<Arc<Run>>,
     /// The instance that a tool of our own has found.
     pub(crate) found: OnceLock<Arc<Instance>>,
     app: Option<App>,
@@ -62,7 +62,7 @@ impl Shared {
             caller,
             voice: Voice::default(),
             belongs,
-            sight: None,
+            sight: OnceLock::new(),
             found: OnceLock::new(),
         }
     }
@@ -74,6 +74,12 @@ impl Shared {
             (Belongs::ToSession, Way::Session(peer)) => peer.instance(),
             (Belongs::ToNone, _) | (Belongs::ToSession, Way::Alone { .. }) => None,
         }
+    }
+
+    /// That instance as it was when somebody looked for the first time.
+    pub(crate) fn sight(&self) -> Option<&Run> {
+        let instance = self.instance()?;
+        Some(self.sight.get_or_init(|| instance.run()))
     }
 }
 
@@ -110,15 +116,17 @@ impl Context {
         self.0.instance().map(|instance| &**instance.id())
     }
 
-    /// The state in which the call was admitted.
+    /// The state of the workflow instance when the call began. Of a call that cannot move it, and
+    /// so runs beside others that may: when its handler first looked, or first waited.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
-        let (workflow, sight) = (self.inner().workflow.as_ref()?, self.0.sight.as_ref()?);
-        Some(workflow.state_name(sight.run.position().state))
+        let (workflow, run) = (self.inner().workflow.as_ref()?, self.0.sight()?);
+        Some(workflow.state_name(run.position().state))
     }
 
-    /// What the workflow instance remembered when the call began (`ctx` in guards, written by
-    /// `set`), as a type of one's own. Members that may be missing are `Option`s.
+    /// What the workflow instance remembered (`ctx` in guards, written by `set`) when
+    /// [`state`](Self::state) was looked at, as a type of one's own. Members that may be missing are
+    /// `Option`s.
     ///
     /// ```
     /// use interlock::{Context, Failure, NoArguments, Server, Tool, Workflow, workflow::to};
@@ -150,8 +158,8 @@ impl Context {
     ///
     /// If it does not fit the type, or the call belongs to no instance.
     pub fn memory<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        match &self.0.sight {
-            Some(sight) => effect::fit(sight.run.memory()),
+        match self.0.sight() {
+            Some(run) => effect::fit(run.memory()),
             None => Err(Failure::new(
                 "there is nothing to remember: the call belongs to no workflow instance",
             )),

@@ -37,6 +37,7 @@ where
     let mut lines = Lines::new(reader, inner.limits.bytes);
     let outlet = Arc::new(Outlet::default());
     let route = Route::Shared(Arc::clone(&outlet));
+    let mut ear = outlet.ear();
     let peer = Peer::new(&inner, Principal::anonymous(), inner.rules, route.clone())?;
     within_drain_time(&inner, find_instance(&inner, &peer, Is::New)).await;
     let mut out = Outbox::default();
@@ -92,7 +93,7 @@ where
                 }
                 take(&peer, &line, &mut seen, &route);
             }
-            () = outlet.woken() => {}
+            () = ear.heard() => {}
             () = clock::sleep_until(&*inner.clock, outlook.wake_at) => peer.tick(),
             () = &mut stop => peer.drain(),
         }
@@ -168,14 +169,18 @@ pub(crate) async fn keep_instance(inner: &Inner, peer: &Peer) -> Result<(), Keep
     }
 }
 
-/// Forgets what belonged to this client alone.
+/// Forgets what belonged to this client alone, and writes down what is known of the rest.
 pub(crate) async fn forget_instance(inner: &Inner, peer: &Peer) {
     let Some((workflow, instance)) = inner.workflow.as_ref().zip(peer.instance()) else {
         return;
     };
-    if workflow.settings().scope == Scope::Session
-        && let Err(error) = instance.end(inner.books(workflow)).await
-    {
-        tracing::warn!(%error, "an instance could not be deleted");
+    let books = inner.books(workflow);
+    let done = match workflow.settings().scope {
+        Scope::Session => instance.end(books).await,
+        // Others may go on with it. What its journal does not say yet might go with us.
+        Scope::Handle | Scope::Principal | Scope::Global => instance.write_untold(&books).await,
+    };
+    if let Err(error) = done {
+        tracing::warn!(%error, "what is left of an instance could not be written down");
     }
 }

@@ -6,15 +6,17 @@
 //!
 //! A server to which no store was given keeps its instances in memory that nobody else has and that
 //! dies with it. There a session's instance is the truth itself: a call that is over at once leaves
-//! no such trace, and with each step only the journal is written. The record follows when an
-//! operator looks at it, and before the instance leaves memory. Nobody can tell the difference, but
-//! an operator who looks at the very moment in which such a call runs.
+//! no such trace, and a step changes nothing but what is in memory. Record and journal follow when an
+//! operator looks at them, and before the instance leaves memory. Nobody can tell the difference, but
+//! an operator who looks at the very moment in which such a call runs, or too seldom: entries that are
+//! older than the journal is long are counted instead of numbered.
 //!
 //! | File | Holds |
 //! |---|---|
 //! | `turn.rs` | whoever may move an instance, and how it is moved |
 //! | `at_once.rs` | the same for calls that need not wait |
 //! | `keeping.rs` | writing and reading, with the journal |
+//! | `tail.rs` | the end of a journal that is not stored yet |
 //! | `known.rs` | what is known of an instance, and shown without its lock |
 //! | `stored.rs` | the record as it is stored |
 //! | `effects.rs` | what a step sets off |
@@ -34,12 +36,13 @@ mod known;
 mod leased;
 mod operating;
 mod stored;
+mod tail;
 mod turn;
 
 pub(crate) use alarms::{Alarms, Swept};
 pub(crate) use asking::Asker;
+pub(crate) use at_once::{Brief, Judged};
 pub(crate) use keeping::{Books, KeepError};
-pub(crate) use known::Sight;
 pub(crate) use leased::Lease;
 pub(crate) use operating::{Decision, Disobeyed, Found, Order, key_of, look_up};
 pub(crate) use stored::Made;
@@ -62,12 +65,16 @@ use interlock_workflow::{
 use known::{Known, Shown};
 use std::sync::{Arc, Mutex, Weak};
 use stored::{Running, Text};
+use tail::Tail;
 
 /// Under which kind instances are stored.
 pub(crate) const KIND: store::Kind = store::Kind::from_static("instance");
 
 /// How many refusals wait to be written down. Whoever is refused faster than that is counted.
 const MOST_REFUSALS: usize = 64;
+
+/// How much waits in all, with the calls that moved nothing. What ends faster than that is counted.
+const MOST_RUNS: usize = 1_024;
 
 /// One run through a workflow.
 #[derive(Debug)]
@@ -92,8 +99,6 @@ pub(crate) struct Instance {
 #[derive(Debug)]
 struct Seen {
     known: Known,
-    /// The run before, for the next one to be written over.
-    spare: Option<Arc<Run>>,
     /// The record that says so, as it was written here.
     text: Option<Text>,
     version: Option<Version>,
@@ -105,7 +110,7 @@ struct Seen {
     edition: u64,
     /// What operators are asked about its calls, as it is.
     asked: Vec<ApprovalRequest>,
-    /// How many journal entries there are.
+    /// How many journal entries have been stored.
     entries: u64,
     /// When it began, until that is written down.
     began: Option<u64>,
@@ -113,14 +118,26 @@ struct Seen {
     lost: Option<Running>,
     /// A call that somebody else wrote down and has not ended yet.
     elsewhere: Option<Running>,
-    refusals: Vec<Entry>,
-    unwritten: u64,
+    /// The end of the journal, of which the store does not know yet.
+    tail: Tail,
+    /// What happened besides and changed nothing: refusals, and calls that could not move it.
+    notes: Vec<Entry>,
+    /// How many of these are refusals.
+    refusals: usize,
+    unwritten: Unwritten,
     /// Whoever has the turn is no call.
     attended: bool,
     /// When somebody looks after it, if that is arranged.
     armed: Option<u64>,
     /// It has been forgotten with its session.
     ended: bool,
+}
+
+/// How much happened that there was no room to write down.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Unwritten {
+    refusals: u64,
+    ran: u64,
 }
 
 impl Instance {
@@ -180,7 +197,6 @@ impl Instance {
             shown: Arc::clone(known.shown()),
             seen: Mutex::new(Seen {
                 known,
-                spare: None,
                 text: None,
                 version: None,
                 is_behind: false,
@@ -191,8 +207,10 @@ impl Instance {
                 began: Some(now.0),
                 lost: None,
                 elsewhere: None,
-                refusals: Vec::new(),
-                unwritten: 0,
+                tail: Tail::default(),
+                notes: Vec::new(),
+                refusals: 0,
+                unwritten: Unwritten::default(),
                 attended: false,
                 armed: None,
                 ended: false,
@@ -238,16 +256,6 @@ impl Instance {
     /// All there is to know about it, as it is now.
     pub(crate) fn run(&self) -> Arc<Run> {
         Arc::clone(lock(&self.seen).known.run())
-    }
-
-    /// The same, for whoever wants to know later whether it still is so.
-    pub(crate) fn sight(&self) -> Sight {
-        lock(&self.seen).known.sight()
-    }
-
-    /// Whether it still stands as it was seen.
-    pub(crate) fn is_still(&self, sight: &Sight) -> bool {
-        self.shown.is_still(sight)
     }
 
     /// Whether a call may run as things stand. What the state does not bind is refused without a
@@ -306,17 +314,18 @@ impl Instance {
     ) {
         {
             let mut seen = lock(&self.seen);
-            if seen.refusals.len() >= MOST_REFUSALS {
-                seen.unwritten += 1;
+            if seen.refusals >= MOST_REFUSALS || seen.notes.len() >= MOST_RUNS {
+                seen.unwritten.refusals += 1;
                 return;
             }
+            seen.refusals += 1;
             let what = What::Refused {
                 kind,
                 name: shortened(name),
                 code,
                 why: why.chars().take(MOST_WORDS).collect(),
             };
-            seen.refusals.push(Entry::new(now.0, None, what));
+            seen.notes.push(Entry::new(now.0, None, what));
         }
         self.arm();
     }

@@ -1,11 +1,13 @@
 //! What an instance goes through, as its journal tells it.
 //!
-//! Entries are written in the same commit as the change they tell of, so a journal that is kept
-//! whole gives the present state: [`replay`] takes every step again.
+//! Entries become known together with the change they tell of, in one commit where a store was given,
+//! so a journal that is kept whole gives the present state: [`replay`] takes every step again.
 
-use interlock_workflow::{Instance, Kind, Outcome, Step, Trace, UnknownState, Workflow, json};
+use interlock_workflow::{
+    Binding, BindingId, EdgeId, Instance, Kind, Outcome, Step, Trace, UnknownState, Workflow, json,
+};
 use serde::{Deserialize, Serialize};
-use std::{cell::Cell, sync::Arc};
+use std::sync::Arc;
 
 /// The format in which entries are written now.
 pub const FORMAT: u32 = 2;
@@ -65,10 +67,29 @@ pub enum What {
         /// The refusal in words.
         why: String,
     },
-    /// So many calls were refused at once that these were not written down.
+    /// A call ended that could not move the instance.
+    Ran {
+        /// What kind of thing was called.
+        kind: Kind,
+        /// What it is called.
+        name: String,
+        /// How it ended.
+        outcome: Outcome,
+        /// The state in which it was admitted.
+        state: String,
+    },
+    /// The journal is not kept whole: what was here has been let go of before anybody read it.
+    LeftOut {
+        /// How many entries.
+        entries: u64,
+    },
+    /// So much happened at once that this was not written down.
     Unwritten {
-        /// How many.
+        /// How many calls were refused.
         refusals: u64,
+        /// How many calls ended that could not move the instance.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        ran: u64,
     },
     /// A person was asked whether a call may run.
     Asked {
@@ -192,6 +213,11 @@ pub enum What {
     Ended,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 /// Why a journal does not tell where an instance stands.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -225,6 +251,76 @@ impl Entry {
     pub(crate) fn written(&self) -> Arc<[u8]> {
         serde_json::to_vec(self).expect("it holds only JSON").into()
     }
+
+    pub(crate) fn told(&self) -> Told {
+        let (at, entry) = (self.at, self.written());
+        Told::Written { at, entry }
+    }
+}
+
+/// What a journal is to say. Most of it is the end of a call that took a step along an edge, of
+/// which little has to be kept until somebody wants to read it.
+#[derive(Clone, Debug)]
+pub(crate) enum Told {
+    /// An entry as it is stored.
+    Written { at: u64, entry: Arc<[u8]> },
+    /// The end of a call, of which the edge says everything else.
+    Usual { at: u64, call: u64, edge: EdgeId },
+    /// The end of a call that could not move the instance.
+    Ran {
+        at: u64,
+        bound: BindingId,
+        outcome: Outcome,
+    },
+}
+
+impl Told {
+    /// When it happened.
+    pub(crate) const fn at(&self) -> u64 {
+        match self {
+            Self::Written { at, .. } | Self::Usual { at, .. } | Self::Ran { at, .. } => *at,
+        }
+    }
+
+    /// The entry as it is stored.
+    pub(crate) fn written(&self, workflow: &Workflow) -> Arc<[u8]> {
+        match self {
+            Self::Written { entry, .. } => Arc::clone(entry),
+            Self::Ran { at, bound, outcome } => {
+                ran(*at, workflow.binding(*bound), *outcome, workflow).written()
+            }
+            Self::Usual { at, call, edge } => {
+                let told = workflow.edge(*edge).told();
+                let mut out = begun(*at, *call, told.len());
+                out.extend_from_slice(b",\"what\":\"step\",");
+                out.extend_from_slice(told);
+                out.push(b'}');
+                out.into()
+            }
+        }
+    }
+}
+
+/// The entry of a call that could not move its instance.
+pub(crate) fn ran(at: u64, binding: &Binding, outcome: Outcome, workflow: &Workflow) -> Entry {
+    let artifact = binding.artifact();
+    let what = What::Ran {
+        kind: artifact.kind,
+        name: artifact.name.clone(),
+        outcome,
+        state: workflow.state_name(binding.state()).to_owned(),
+    };
+    Entry::new(at, None, what)
+}
+
+/// The beginning of the entry of a call, and room for the rest.
+fn begun(at: u64, call: u64, rest: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(rest + 128);
+    out.extend_from_slice(b"{\"format\":2,\"at\":");
+    json::number(&mut out, at);
+    out.extend_from_slice(b",\"call\":");
+    json::number(&mut out, call);
+    out
 }
 
 /// A call that ended, as far as its step does not tell.
@@ -237,53 +333,36 @@ pub(crate) struct Ended<'a> {
 }
 
 impl Ended<'_> {
-    /// The entry as it is stored, without making one first: most entries are of this kind.
-    pub(crate) fn written(&self, workflow: &Workflow, step: &Step<'_>) -> Arc<[u8]> {
-        let mut out = SCRATCH.try_with(Cell::take).unwrap_or_default();
-        out.clear();
-        out.extend_from_slice(b"{\"format\":2,\"at\":");
-        json::number(&mut out, self.at);
-        out.extend_from_slice(b",\"call\":");
-        json::number(&mut out, self.call);
-        match step.told(workflow, self.outcome) {
-            Some(told) => {
-                out.extend_from_slice(b",\"what\":\"step\",");
-                out.extend_from_slice(told);
+    /// What the journal says of it, without making an entry first.
+    pub(crate) fn told(&self, workflow: &Workflow, step: &Step<'_>) -> Told {
+        let (at, call) = (self.at, self.call);
+        match step.usual(workflow, self.outcome) {
+            Some(edge) => Told::Usual { at, call, edge },
+            None => {
+                let entry = self.written(workflow, step);
+                Told::Written { at, entry }
             }
-            None => self.write_rest(workflow, step, &mut out),
         }
-        out.push(b'}');
-        let written = Arc::from(&*out);
-        if out.capacity() <= MOST_SCRATCH {
-            // A thread that ends needs it no more.
-            let _ = SCRATCH.try_with(|scratch| scratch.set(out));
-        }
-        written
     }
 
-    fn write_rest(&self, workflow: &Workflow, step: &Step<'_>, out: &mut Vec<u8>) {
+    fn written(&self, workflow: &Workflow, step: &Step<'_>) -> Arc<[u8]> {
+        let mut out = begun(self.at, self.call, self.name.len() + 128);
         out.extend_from_slice(match step.held {
             Some(_) => b",\"what\":\"held\",\"kind\":",
             None => b",\"what\":\"step\",\"kind\":",
         });
-        json::word(out, self.kind.name());
+        json::word(&mut out, self.kind.name());
         out.extend_from_slice(b",\"name\":");
-        json::text(out, self.name);
+        json::text(&mut out, self.name);
         if step.held.is_none() {
             out.extend_from_slice(b",\"outcome\":");
-            json::word(out, self.outcome.name());
+            json::word(&mut out, self.outcome.name());
         }
         out.push(b',');
-        step.write_trace(workflow, out);
+        step.write_trace(workflow, &mut out);
+        out.push(b'}');
+        out.into()
     }
-}
-
-/// How much of what was written is kept to be written over.
-const MOST_SCRATCH: usize = 4_096;
-
-thread_local! {
-    /// Where entries are written, so that nothing is allocated but what is stored.
-    static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
 /// Where the instance stands of which these are all the entries, in order: every step is taken
@@ -331,7 +410,9 @@ pub fn replay<'a>(
                 let instance = found.as_mut().ok_or(ReplayError::NoBeginning)?;
                 instance.retrace(workflow, trace, entry.at)?;
             }
+            What::LeftOut { .. } => found = None,
             What::Refused { .. }
+            | What::Ran { .. }
             | What::Unwritten { .. }
             | What::Unasked { .. }
             | What::Asked { .. }
@@ -403,6 +484,10 @@ mod tests {
         assert_eq!(replay(&flow, &cut), Err(ReplayError::NoBeginning));
         assert_eq!(replay(&flow, &[]), Err(ReplayError::NoBeginning));
         let other = [entry(1, started()), entry(2, step("elsewhere"))];
+        let mut gap = vec![entry(1, started()), entry(2, What::LeftOut { entries: 3 })];
+        assert_eq!(replay(&flow, &gap), Err(ReplayError::NoBeginning));
+        gap.push(entry(3, step("b")));
+        assert_eq!(replay(&flow, &gap), Err(ReplayError::NoBeginning));
         let foreign = ReplayError::Foreign(UnknownState("elsewhere".to_owned()));
         assert_eq!(replay(&flow, &other), Err(foreign));
         let mut newer = entry(1, started());
@@ -466,7 +551,7 @@ mod tests {
                         trace,
                     },
                 };
-                let written = ended.written(&flow, &step);
+                let written = ended.told(&flow, &step).written(&flow);
                 let read: Entry = serde_json::from_slice(&written).unwrap();
                 assert_eq!(read, Entry::new(7, Some(3), what), "{outcome}");
             }
@@ -484,7 +569,17 @@ mod tests {
                 code: 1081,
                 why: "no".to_owned(),
             },
-            What::Unwritten { refusals: 3 },
+            What::Unwritten {
+                refusals: 3,
+                ran: 4,
+            },
+            What::LeftOut { entries: 3 },
+            What::Ran {
+                kind: Kind::Prompt,
+                name: "p".to_owned(),
+                outcome: Outcome::Timeout,
+                state: "a".to_owned(),
+            },
             What::Asked {
                 kind: Kind::Tool,
                 name: "pay".to_owned(),

@@ -51,8 +51,7 @@ pub(crate) fn launch<Done: FnOnce(Option<Answer>) + Send + 'static>(
     let Some((signals, done)) = waits() else {
         return Launched::Gone;
     };
-    call.listen(signals);
-    call.write_turn_down_at_once();
+    call.settle_in(signals);
     let stands_in_line = call.stands_in_line();
     let mut rest = Box::pin(async move {
         let ended = AssertUnwindSafe(call.run()).catch_unwind().await;

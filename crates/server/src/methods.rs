@@ -1,14 +1,15 @@
 //! What each method takes and leads to: an answer at once, or a call.
 
+mod resource;
 mod tool;
 
 use crate::{
     call::{Purpose, Sought, Start, quietly},
-    catalogue::{CheckedTemplate, Listing},
+    catalogue::Listing,
     context::Belongs,
     convert::{self, Answer, No},
     handle::{self, Source},
-    handler::{self, Cache, Hints, Prepared},
+    handler::Prepared,
     instance::{Instance, Made},
     lists::Stock,
     model::JsonObject,
@@ -18,7 +19,6 @@ use crate::{
     sampling,
     server::Inner,
     standing::Standing,
-    uri,
 };
 use http::HeaderMap;
 use interlock_proto::{
@@ -27,7 +27,7 @@ use interlock_proto::{
     refusal::shortened,
 };
 use interlock_workflow::{
-    Binding, BindingId, Kind, Pass, Position, Reason, Refused, Scope, Workflow,
+    Binding, BindingId, Kind, Pass, Position, Reason, Refused, Scope, SymbolId, Workflow,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -53,9 +53,6 @@ pub(crate) enum Plan {
     Call(Start, Round),
 }
 
-/// A template that a URI fits, and the values that the URI is made of.
-type Fitting = (Arc<CheckedTemplate>, JsonObject);
-
 /// Takes the arguments of a call that the gate has let in. It is told where the instance stands,
 /// and whether somebody will ask for the arguments.
 pub(crate) type Examine = Box<dyn FnOnce(&Inner, Option<Position>, bool) -> Examined + Send>;
@@ -73,6 +70,24 @@ pub(crate) struct LetIn {
     pub(crate) made: Option<Arc<Made>>,
     /// By what, if it is part of the workflow.
     pub(crate) bound: Option<BindingId>,
+}
+
+/// What is called.
+pub(crate) struct Wanted {
+    pub(crate) kind: Kind,
+    pub(crate) name: Cow<'static, str>,
+    /// What it is to the workflow, if that is known without looking for its name.
+    pub(crate) symbol: Option<SymbolId>,
+}
+
+impl Wanted {
+    pub(crate) const fn new(kind: Kind, name: Cow<'static, str>) -> Self {
+        Self {
+            kind,
+            name,
+            symbol: None,
+        }
+    }
 }
 
 /// Whose instance a call is about.
@@ -171,127 +186,6 @@ impl Inner {
         }
     }
 
-    fn read_resource(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
-        let Read {
-            uri,
-            input_responses,
-            request_state,
-            ..
-        } = read(asked.method.name(), asked.text())?;
-        let retry = Retry {
-            input_responses,
-            request_state,
-        };
-        uri::check(&uri).map_err(|why| {
-            Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
-        })?;
-        let offering = asked.offering;
-        let resource = offering.catalogue.resource(&uri);
-        // Only a workflow can mean another one than the first.
-        let most = if self.workflow.is_some() {
-            usize::MAX
-        } else {
-            1
-        };
-        let fitting: Vec<_> = match resource {
-            Some(_) => Vec::new(),
-            None => {
-                let fitting = offering.catalogue.templates_for(&uri).take(most);
-                let owned = fitting.map(|(template, values)| (Arc::clone(template), values));
-                owned.collect()
-            }
-        };
-        if resource.is_none() && fitting.is_empty() {
-            return Err(Refusal::resource_not_found(&uri, asked.version));
-        }
-        let round = self.round(asked, &uri, None, retry)?;
-        let named = self.named_so(&uri, &fitting).to_owned();
-        let call = (Kind::Resource, named.clone().into());
-        let (uri, version) = (uri.into_owned(), asked.version);
-        let resource = resource.cloned();
-        let prepare = move |inner: &Self, at, keep: bool| {
-            let (handler, cache, values) = match resource {
-                Some(resource) => {
-                    let nothing = keep.then(JsonObject::new);
-                    (resource.prepare(), resource.cache, nothing)
-                }
-                None => inner.one_of_template(at, &named, &uri, fitting, keep)?,
-            };
-            let hints = inner.cache_hints(version, &named, cache);
-            let handler = handler::hinted(handler, hints);
-            Ok((handler, values.map(Value::Object)))
-        };
-        self.admitted(asked, call, None, (None, None), round, prepare)
-    }
-
-    /// How the workflow calls a resource, if it calls it by a URI of its own. One resource of a
-    /// template can be written in several ways, and must not pass the gate by another name.
-    fn named_so<'a>(&'a self, uri: &'a str, fitting: &[Fitting]) -> &'a str {
-        let Some(workflow) = &self.workflow else {
-            return uri;
-        };
-        let named = || workflow.artifacts(Kind::Resource);
-        let is_same = |name: &&str| {
-            let mut fitting = fitting.iter();
-            fitting.any(|(template, values)| template.pattern.values(name).as_ref() == Some(values))
-        };
-        let itself = named().find(|name| *name == uri);
-        itself.or_else(|| named().find(is_same)).unwrap_or(uri)
-    }
-
-    /// Reads a URI by the first template that it fits. With a workflow, one that the gate let it
-    /// through for goes first: another one's handler may be none of its business.
-    fn one_of_template(
-        &self,
-        at: Option<Position>,
-        named: &str,
-        uri: &str,
-        mut fitting: Vec<Fitting>,
-        keep: bool,
-    ) -> Result<(Prepared, Cache, Option<JsonObject>), Refusal> {
-        let names = fitting.iter().map(|(fits, _)| fits.pattern.as_str());
-        let meant = self.template_meant(at, named, names).unwrap_or(0);
-        let (template, values) = fitting.swap_remove(meant);
-        let template = &template.template;
-        let kept = keep.then(|| values.clone());
-        let handler = reading(|| template.prepare(uri, values))?.map_err(|why| {
-            Refusal::new(Code::InvalidUri).because(format!("the URI is not valid: {why}"))
-        })?;
-        Ok((handler, template.cache, kept))
-    }
-
-    /// Which of these templates the gate takes a resource for, if it takes it for one's.
-    fn template_meant<'a>(
-        &self,
-        at: Option<Position>,
-        named: &str,
-        mut templates: impl Iterator<Item = &'a str>,
-    ) -> Option<usize> {
-        let workflow = self.workflow.as_ref()?;
-        match at.map(|at| workflow.admit(at, Kind::Resource, named)) {
-            Some(Ok(Pass::Bound(binding))) => {
-                templates.position(|template| binding.artifact().name == template)
-            }
-            Some(Ok(Pass::Always)) | None => templates.position(|template| {
-                let mut artifacts = workflow.artifacts(Kind::Resource);
-                artifacts.any(|name| name == template)
-                    && workflow.is_always(Kind::Resource, template)
-            }),
-            Some(Err(_)) => None,
-        }
-    }
-
-    /// What a result of reading says about being kept. If it is part of a workflow it must not be
-    /// kept: a read that does not come here moves nothing.
-    fn cache_hints(&self, version: Version, named: &str, cache: Cache) -> Hints {
-        let is_free = |workflow: &Workflow| workflow.is_always(Kind::Resource, named);
-        match version.era() {
-            Era::Handshake => Hints::Absent,
-            Era::Stateless if self.workflow.as_ref().is_none_or(is_free) => Hints::Unless(cache),
-            Era::Stateless => Hints::Always(Cache::NONE),
-        }
-    }
-
     fn get_prompt(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
         let (name, arguments, retry) = Call::read(asked)?;
         let offering = asked.offering;
@@ -299,7 +193,7 @@ impl Inner {
             return Err(unknown_prompt(&name));
         };
         let round = self.round(asked, &name, arguments.as_ref(), retry)?;
-        let call = (Kind::Prompt, name.into_owned().into());
+        let wanted = Wanted::new(Kind::Prompt, name.into_owned().into());
         let prompt = Arc::clone(prompt);
         let prepare = move |_: &Self, _, keep: bool| {
             let arguments = arguments.unwrap_or_default();
@@ -308,20 +202,20 @@ impl Inner {
             let handler = handler.map_err(|why| Refusal::new(Code::InvalidParams).because(why))?;
             Ok((handler, kept))
         };
-        self.admitted(asked, call, None, (None, None), round, prepare)
+        self.admitted(asked, wanted, None, (None, None), round, prepare)
     }
 
     /// What a call leads to whose instance is known, or is to be found first.
     fn admitted(
         &self,
         asked: Asked<'_>,
-        (kind, name): (Kind, Cow<'static, str>),
+        wanted: Wanted,
         handle: Option<Value>,
         limits: Limits,
         round: Round,
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined + Send + 'static,
     ) -> Result<Plan, Refusal> {
-        let instance = match self.whose(asked, kind, &name, handle) {
+        let instance = match self.whose(asked, &wanted, handle) {
             // It has been served before by an instance that had to be found.
             Ok(Whose::Nobodys | Whose::Known(_)) if round.unfinished().is_some() => {
                 return Err(sampling::spent());
@@ -332,36 +226,36 @@ impl Inner {
                 let prepare = Box::new(prepare);
                 let start = Start {
                     sought: Some(Box::new(Sought { source, prepare })),
-                    ..start_of((kind, name), limits, asked.belongs())
+                    ..start_of(wanted, limits, asked.belongs())
                 };
                 return Ok(Plan::Call(start, round));
             }
-            Err(no) => return Ok(self.refuse(asked, kind, no)),
+            Err(no) => return Ok(self.refuse(asked, wanted.kind, no)),
         };
-        Ok(self.let_in(asked, (kind, name), limits, round, instance, prepare))
+        Ok(self.let_in(asked, wanted, limits, round, instance, prepare))
     }
 
     /// What a call leads to whose instance is at hand, if it has one.
     fn let_in(
         &self,
         asked: Asked<'_>,
-        (kind, name): (Kind, Cow<'static, str>),
+        wanted: Wanted,
         limits: Limits,
         round: Round,
         instance: Option<&Arc<Instance>>,
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
     ) -> Plan {
-        match self.examine(instance, asked.principal, (kind, &name), prepare) {
+        match self.examine(instance, asked.principal, &wanted, prepare) {
             Ok(let_in) => {
                 let start = Start {
                     handler: Some(let_in.handler),
                     made: let_in.made,
                     bound: let_in.bound,
-                    ..start_of((kind, name), limits, asked.belongs())
+                    ..start_of(wanted, limits, asked.belongs())
                 };
                 Plan::Call(start, round)
             }
-            Err(no) => self.refuse(asked, kind, no),
+            Err(no) => self.refuse(asked, wanted.kind, no),
         }
     }
 
@@ -390,8 +284,7 @@ impl Inner {
     fn whose<'a>(
         &self,
         asked: Asked<'a>,
-        kind: Kind,
-        name: &str,
+        Wanted { kind, name, .. }: &Wanted,
         handle: Option<Value>,
     ) -> Result<Whose<'a>, No> {
         let Some(workflow) = &self.workflow else {
@@ -402,7 +295,7 @@ impl Inner {
         {
             return Ok(Whose::Known(instance));
         }
-        if workflow.is_always(kind, name) {
+        if workflow.is_always(*kind, name) {
             return Ok(Whose::Nobodys);
         }
         match (workflow.settings().scope, kind, handle) {
@@ -412,7 +305,7 @@ impl Inner {
             }
             (Scope::Session | Scope::Handle, Kind::Tool, _) => Err(handle::missing(name)),
             (Scope::Session | Scope::Handle, Kind::Resource | Kind::Prompt, _) => {
-                Err(handle::no_place(kind, name))
+                Err(handle::no_place(*kind, name))
             }
         }
     }
@@ -423,26 +316,28 @@ impl Inner {
         &self,
         instance: Option<&Arc<Instance>>,
         principal: &Principal,
-        (kind, name): (Kind, &str),
+        wanted: &Wanted,
         prepare: impl FnOnce(&Self, Option<Position>, bool) -> Examined,
     ) -> Result<LetIn, No> {
         let at = instance.map(|instance| instance.position());
-        let binding = self.admit(instance.zip(at), kind, name)?;
+        let binding = self.admit(instance.zip(at), wanted)?;
         let keep = binding.is_some_and(Binding::reads_call);
-        let (handler, kept) = prepare(self, at, keep)?;
-        if kept.as_ref().is_some_and(Made::is_too_deep) {
-            let refusal = Refusal::new(Code::InvalidJsonSchema).because(format!(
-                "The arguments of '{name}' nest deeper than they can be kept: {} levels are allowed.",
-                Made::DEEPEST
-            ));
-            return Err(refusal.into());
-        }
+        let prepared = prepare(self, at, keep).and_then(|prepared| match &prepared.1 {
+            Some(kept) if Made::is_too_deep(kept) => Err(too_deep(&wanted.name)),
+            Some(_) | None => Ok(prepared),
+        });
+        let (handler, kept) = prepared.inspect_err(|refusal| {
+            if let (Some(instance), Some(_)) = (instance, binding) {
+                let said = (refusal.code().number(), refusal.message());
+                instance.refused(self.clock.now(), wanted.kind, &wanted.name, said);
+            }
+        })?;
         let made = kept.map(|args| {
             let principal = principal.facts();
             Arc::new(Made { args, principal })
         });
         if binding.is_some_and(Binding::is_conditional) {
-            self.judge(instance, kind, name, made.as_deref())?;
+            self.judge(instance, wanted, made.as_deref())?;
         }
         Ok(LetIn {
             handler,
@@ -482,13 +377,18 @@ impl Inner {
     fn admit(
         &self,
         stands: Option<(&Arc<Instance>, Position)>,
-        kind: Kind,
-        name: &str,
+        wanted: &Wanted,
     ) -> Result<Option<&Binding>, No> {
         let Some((workflow, (instance, at))) = self.workflow.as_ref().zip(stands) else {
             return Ok(None);
         };
-        match workflow.admit(at, kind, name) {
+        let known = wanted
+            .symbol
+            .and_then(|symbol| workflow.bound_at(at, symbol));
+        if known.is_some() {
+            return Ok(known);
+        }
+        match workflow.admit(at, wanted.kind, &wanted.name) {
             Ok(Pass::Bound(binding)) => Ok(Some(binding)),
             Ok(Pass::Always) => Ok(None),
             Err(refused) => Err(self.refused(instance, refused)),
@@ -499,14 +399,13 @@ impl Inner {
     fn judge(
         &self,
         instance: Option<&Arc<Instance>>,
-        kind: Kind,
-        name: &str,
+        wanted: &Wanted,
         made: Option<&Made>,
     ) -> Result<(), No> {
         let Some((workflow, instance)) = self.workflow.as_ref().zip(instance) else {
             return Ok(());
         };
-        let call = Made::call(made, kind, name);
+        let call = Made::call(made, wanted.kind, &wanted.name);
         match instance.judge(workflow, &call) {
             Ok(Pass::Bound(_) | Pass::Always) => Ok(()),
             Err(refused) => Err(self.refused(instance, refused)),
@@ -532,10 +431,17 @@ impl Inner {
     }
 }
 
+fn too_deep(name: &str) -> Refusal {
+    Refusal::new(Code::InvalidJsonSchema).because(format!(
+        "The arguments of '{name}' nest deeper than they can be kept: {} levels are allowed.",
+        Made::DEEPEST
+    ))
+}
+
 /// A call that nobody has let in yet.
 #[inline]
 fn start_of(
-    (kind, name): (Kind, Cow<'static, str>),
+    Wanted { kind, name, .. }: Wanted,
     (timeout, places): Limits,
     belongs: Belongs,
 ) -> Start {
@@ -605,18 +511,6 @@ impl<'a> Call<'a> {
             _meta: Meta,
         })
     }
-}
-
-#[derive(Deserialize)]
-struct Read<'a> {
-    #[serde(borrow)]
-    uri: Cow<'a, str>,
-    #[serde(default, rename = "inputResponses")]
-    input_responses: Option<JsonObject>,
-    #[serde(default, rename = "requestState")]
-    request_state: Option<String>,
-    #[serde(default, rename = "_meta")]
-    _meta: Meta,
 }
 
 pub(crate) fn unknown_prompt(name: &str) -> Refusal {

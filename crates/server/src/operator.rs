@@ -328,7 +328,9 @@ impl Operator {
     }
 
     /// Up to `limit` entries (at most 1,000) of an instance's journal with numbers greater than
-    /// `after`, in order. The journal may outlive the instance.
+    /// `after`, in order. The journal may outlive the instance. Of a session on a server to which no
+    /// store was given, entries get their numbers when somebody reads them; those that nobody read
+    /// in time are counted by a [`LeftOut`](crate::journal::What::LeftOut).
     ///
     /// # Errors
     ///

@@ -4,7 +4,7 @@
 //! is answered to a member of a batch is gathered until the batch is complete.
 
 use crate::{
-    bell::Bell,
+    bell::{Bell, Ear},
     http::{exchange::Exchange, feed::Feed},
     note::Note,
     outbox::Outbox,
@@ -12,13 +12,11 @@ use crate::{
 use interlock_proto::{RpcCode, batch::Answers};
 use std::{
     collections::BTreeSet,
-    future::poll_fn,
     mem,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
-    task::Poll,
 };
 use tokio::sync::Notify;
 
@@ -219,7 +217,7 @@ pub(crate) struct Outlet {
     /// it back under it: whoever appends under the lock and finds it so has done that before the look.
     attended: AtomicBool,
     /// There is something to take, or to look at.
-    bell: Bell,
+    bell: Arc<Bell>,
     /// There is room again.
     room: Notify,
 }
@@ -268,13 +266,9 @@ impl Outlet {
         self.bell.ring();
     }
 
-    /// Completes when somebody wrote something, or woke the loop.
-    pub(crate) async fn woken(&self) {
-        poll_fn(|context| match self.bell.is_heard(context) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        })
-        .await;
+    /// For the loop, which hears when somebody wrote something or woke it.
+    pub(crate) fn ear(&self) -> Ear {
+        Ear::of(Arc::clone(&self.bell))
     }
 
     /// The loop is at work: it need not be woken until it has [taken](Self::take) what is there.

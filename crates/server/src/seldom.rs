@@ -3,7 +3,7 @@
 //! Beside one that is looked at all the time, a timer or a signal would be looked at as often, and
 //! for nothing.
 
-use crate::bell::Bell;
+use crate::bell::{Bell, Ear};
 use std::{
     future::Future,
     pin::Pin,
@@ -15,7 +15,7 @@ use std::{
 #[derive(Debug)]
 pub(crate) struct Seldom<F> {
     future: F,
-    bell: Arc<Bell>,
+    ear: Ear,
     waker: Waker,
 }
 
@@ -27,7 +27,7 @@ impl<F: Future + Unpin> Seldom<F> {
         let waker = Arc::clone(&bell).into();
         Self {
             future,
-            bell,
+            ear: Ear::of(bell),
             waker,
         }
     }
@@ -38,7 +38,7 @@ impl<F: Future + Unpin> Future for Seldom<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.get_mut();
-        if !this.bell.is_heard(cx) {
+        if !this.ear.hears(cx) {
             return Poll::Pending;
         }
         Pin::new(&mut this.future).poll(&mut Context::from_waker(&this.waker))

@@ -68,8 +68,6 @@ mod feed;
 mod memory;
 mod record;
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
 pub use error::{BadKey, StoreError};
@@ -131,31 +129,6 @@ pub trait Store: Send + Sync {
     ) -> Option<Result<Vec<Version>, StoreError>> {
         let _ = (changes, entries, now);
         None
-    }
-
-    /// The same as [`commit_at_once`](Self::commit_at_once) of one entry and nothing else, which is
-    /// moved into the store and not shared with it.
-    ///
-    /// It is given back if the store would have to wait, and then nothing was done. A store need not
-    /// have this: without it, the entry goes by `commit_at_once`.
-    ///
-    /// # Errors
-    ///
-    /// The entry; and within, what [`commit`](Self::commit) fails with.
-    fn append_at_once(
-        &self,
-        key: &Key,
-        bytes: Arc<[u8]>,
-        now: Time,
-    ) -> Result<Result<(), StoreError>, Arc<[u8]>> {
-        let entry = [Entry::new(key.clone(), bytes)];
-        match self.commit_at_once(&[], &entry, now) {
-            Some(committed) => Ok(committed.map(|_| ())),
-            None => {
-                let [entry] = entry;
-                Err(entry.bytes)
-            }
-        }
     }
 
     /// Up to `limit` keys of one kind that [`load`](Self::load) would find at `now`, in the byte

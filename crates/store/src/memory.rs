@@ -13,9 +13,7 @@ use async_trait::async_trait;
 use crate::Store;
 use crate::error::StoreError;
 use crate::feed::{Feed, Feeds};
-use crate::record::{
-    Change, Entry, Journal, Key, Kind, Logged, Record, Seq, Time, Version, check, check_size,
-};
+use crate::record::{Change, Entry, Journal, Key, Kind, Logged, Record, Seq, Time, Version, check};
 
 /// A [`Store`] that is gone with the process. A clone is another handle to the same data.
 ///
@@ -62,15 +60,6 @@ impl Store for MemoryStore {
         now: Time,
     ) -> Option<Result<Vec<Version>, StoreError>> {
         Some(self.put(changes, entries, now))
-    }
-
-    fn append_at_once(
-        &self,
-        key: &Key,
-        bytes: Arc<[u8]>,
-        now: Time,
-    ) -> Result<Result<(), StoreError>, Arc<[u8]>> {
-        Ok(check_size(key, &bytes).map(|()| self.data().append(key, bytes, now)))
     }
 
     async fn list(

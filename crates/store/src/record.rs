@@ -366,7 +366,7 @@ fn check_keys(changes: &[Change]) -> Result<(), StoreError> {
     }
 }
 
-pub(crate) fn check_size(key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
+fn check_size(key: &Key, bytes: &[u8]) -> Result<(), StoreError> {
     if bytes.len() <= Value::MAX_BYTES {
         return Ok(());
     }

@@ -45,6 +45,7 @@ impl Workflow {
             initial: parts.initial,
             bindings: Vec::new(),
             binding_ids: Table::default(),
+            bound: Vec::new(),
             edges: Vec::new(),
             symbols: parts.symbols,
             lists: Lists::default(),
@@ -140,10 +141,19 @@ impl Workflow {
         }
     }
 
-    /// What a journal says of most calls that end, so that nobody has to write it each time.
+    /// What a journal says of most calls that end, so that nobody has to write it each time, and
+    /// whether anything else has to be worked out for their steps.
     fn note_steps(&mut self) {
         for at in 0..self.edges.len() {
-            self.edges[at].told = self.edges[at].tell(self).into();
+            let told = self.edges[at].tell(self);
+            let edge = &self.edges[at];
+            let to = self.state(edge.to);
+            let plain = !told.is_empty()
+                && edge.when.is_none()
+                && edge.effects.is_empty()
+                && (edge.stays() || (to.instructions.is_none() && to.sampling.is_none()));
+            self.edges[at].told = told.into();
+            self.edges[at].plain = plain;
         }
     }
 
@@ -155,6 +165,7 @@ impl Workflow {
             own[binding.artifact.kind.index()].push(binding.symbol);
             self.binding_ids
                 .insert((id, binding.symbol), self.bindings.len());
+            self.bound.push(binding.symbol);
             let binding = self.put_binding(id, binding);
             self.bindings.push(binding);
         }
@@ -257,6 +268,7 @@ impl Workflow {
             set: edge.set,
             effects: edge.target.effects,
             told: Box::default(),
+            plain: false,
         }));
         first..self.edges.len()
     }

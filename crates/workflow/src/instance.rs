@@ -1,6 +1,6 @@
 //! One run through a workflow: where it stands, what it remembers, and until when.
 
-use crate::{Artifact, Cause, Position, StateId, Step, Workflow, visits::Visits};
+use crate::{Artifact, Cause, EdgeId, Position, StateId, Step, Workflow, visits::Visits};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::{collections::HashSet, sync::Arc, time::Duration};
@@ -11,9 +11,9 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024;
 
 /// One run through a workflow: everything that decides what may happen next.
 ///
-/// It changes only by [`apply`](Self::apply), and is kept as a [`Record`](crate::Record). Times are milliseconds since the
-/// epoch.
-#[derive(Debug, PartialEq)]
+/// It changes only by [`apply`](Self::apply) and [`go_along`](Self::go_along), and is kept as a
+/// [`Record`](crate::Record). Times are milliseconds since the epoch.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
     pub(crate) position: Position,
     /// Shared with what it was before, as most steps change nothing of it.
@@ -95,42 +95,6 @@ impl From<Position> for Instance {
     }
 }
 
-impl Clone for Instance {
-    fn clone(&self) -> Self {
-        Self {
-            position: self.position,
-            memory: Arc::clone(&self.memory),
-            visits: self.visits.clone(),
-            since: self.since,
-            fired: self.fired,
-            due: self.due,
-            held: self.held.clone(),
-        }
-    }
-
-    /// Writes over what is there: with every step one is made of another.
-    fn clone_from(&mut self, other: &Self) {
-        let Self {
-            position,
-            memory,
-            visits,
-            since,
-            fired,
-            due,
-            held,
-        } = other;
-        self.position = *position;
-        if !Arc::ptr_eq(&self.memory, memory) {
-            self.memory.clone_from(memory);
-        }
-        self.visits.clone_from(visits);
-        self.since = *since;
-        self.fired = *fired;
-        self.due = *due;
-        self.held = held.clone();
-    }
-}
-
 impl Instance {
     /// Where it stands.
     pub fn position(&self) -> Position {
@@ -188,6 +152,24 @@ impl Instance {
             by_time: step.taken.is_some_and(by_time),
         };
         self.held = step.held.clone();
+        self.go(workflow, going, now);
+    }
+
+    /// Takes the [plain](Workflow::plain) edge of a call that was admitted where it stands, and that
+    /// no operator has to decide about: as [`step`](Workflow::step) and [`apply`](Self::apply) would.
+    pub fn go_along(&mut self, workflow: &Workflow, edge: EdgeId, now: u64) {
+        let edge = workflow.edge(edge);
+        debug_assert!(edge.plain, "a step along it has to be worked out");
+        let (after, enters) = match edge.stays() {
+            true => (self.position, false),
+            false => (workflow.after(edge), true),
+        };
+        let going = Going {
+            after,
+            enters,
+            terminal: false,
+            by_time: false,
+        };
         self.go(workflow, going, now);
     }
 

@@ -101,9 +101,11 @@ impl BindingId {
     }
 }
 
-/// One of the artifacts that a workflow names.
+/// One of the artifacts that a [`Workflow`](crate::Workflow) names.
+///
+/// It is an index: with another workflow it means another artifact, or none at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct SymbolId(u32);
+pub struct SymbolId(u32);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Symbol {

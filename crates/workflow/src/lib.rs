@@ -68,6 +68,7 @@ mod problem;
 mod record;
 mod samples;
 mod spot;
+mod step;
 mod svg;
 mod template;
 mod trace;
@@ -87,10 +88,10 @@ pub use draft::{
 };
 pub use expression::{Expression, Rule, rust};
 pub use fingerprint::Fingerprint;
-pub use gate::{Call, End, Fault, Pass, Reason, Refused, Step};
+pub use gate::{Call, Pass, Reason, Refused};
 pub use guard::{Facts, Failed};
 pub use instance::{Held, Instance};
-pub use intern::{BindingId, EdgeId, ListId};
+pub use intern::{BindingId, EdgeId, ListId, SymbolId};
 pub use model::{
     Artifact, Busy, Finish, Kind, Outcome, Position, Scope, Settings, StateId, Visibility,
 };
@@ -99,6 +100,7 @@ pub use paths::Coverage;
 pub use problem::{Finding, Invalid, Problem, Severity};
 pub use record::{Record, UnknownState};
 pub use spot::{Part, Spot};
+pub use step::{End, Fault, Step};
 pub use svg::TooLarge;
 pub use template::Text;
 pub use trace::Trace;

@@ -297,6 +297,8 @@ pub struct Edge {
     pub effects: Vec<String>,
     /// What a journal says of a call that takes it, as JSON; nothing if that is not always the same.
     pub(crate) told: Box<[u8]>,
+    /// Nothing has to be worked out for a step along it: see [`Workflow::plain`](crate::Workflow::plain).
+    pub(crate) plain: bool,
 }
 
 impl Edge {

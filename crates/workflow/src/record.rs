@@ -173,34 +173,6 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_written_over_another_instance_is_like_any_copy() {
-        let flow = Workflow::builder("w")
-            .state("a", |s| s.initial().tool("go", |t| t.success("b").hold()))
-            .state("b", |s| {
-                s.tool("go", |t| t.success(end("done")))
-                    .after(std::time::Duration::from_secs(1), "a")
-            })
-            .build()
-            .unwrap();
-        let fresh = flow.start(5);
-        let mut other = fresh.clone();
-        other.apply(&flow, &flow.put(&fresh, flow.state_id("b").unwrap()), 7);
-        Arc::make_mut(&mut other.memory).insert("k".to_owned(), Value::from(1));
-        other.fired = 1;
-        other.held = Some(Box::new(Held {
-            artifact: crate::Artifact::new(crate::Kind::Tool, "go"),
-            args: Value::Null,
-            principal: Value::Null,
-        }));
-        for (from, over) in [(&fresh, &other), (&other, &fresh)] {
-            let mut copy = over.clone();
-            copy.clone_from(from);
-            assert_eq!(copy, *from);
-            assert_ne!(copy, *over);
-        }
-    }
-
-    #[test]
     fn a_record_of_another_workflow_is_refused() {
         let flow = |state: &str| {
             let builder = Workflow::builder("w").state(state, |s| {

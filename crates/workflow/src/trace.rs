@@ -1,8 +1,8 @@
 //! A step as plain data, for whoever writes it down and takes it again.
 
 use crate::{
-    Cause, Edge, Fault, Held, Instance, Outcome, Position, StateId, Step, UnknownState, Workflow,
-    instance::Going, json,
+    Cause, Edge, EdgeId, Fault, Held, Instance, Outcome, Position, StateId, Step, UnknownState,
+    Workflow, instance::Going, json,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -167,24 +167,24 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
-    /// What a journal says of a call that ended so and took this step, as members of a JSON object:
-    /// kind, name, outcome and what [`trace`](Self::trace) says. Nothing if it has to be written for
-    /// this step alone.
-    pub fn told<'w>(&self, workflow: &'w Workflow, outcome: Outcome) -> Option<&'w [u8]> {
-        let edge = workflow.edge(self.taken?);
+    /// The edge that was taken, if it says all that there is to say of a call that ended so and took
+    /// this step: see [`Edge::told`].
+    pub fn usual(&self, workflow: &Workflow, outcome: Outcome) -> Option<EdgeId> {
+        let id = self.taken?;
+        let edge = workflow.edge(id);
         let is_usual = self.from == edge.from
             && !self.terminal
             && !self.after.finished
             && self.faults.is_empty()
             && self.held.is_none()
             && edge.cause.is_end(outcome);
-        (is_usual && !edge.told.is_empty()).then_some(&*edge.told)
+        (is_usual && !edge.told.is_empty()).then_some(id)
     }
 }
 
 impl Cause {
     /// Whether it is a call that ends so.
-    fn is_end(&self, wanted: Outcome) -> bool {
+    pub(crate) fn is_end(&self, wanted: Outcome) -> bool {
         match self {
             Self::Call { outcome, .. } => *outcome == wanted,
             Self::Time { .. } | Self::Sampling { .. } => false,
@@ -193,7 +193,13 @@ impl Cause {
 }
 
 impl Edge {
-    /// What [`Step::told`] says of a step along this edge, if that depends on nothing else.
+    /// What a journal says of a call that took this edge, as members of a JSON object: kind, name,
+    /// outcome and what [`Step::trace`] says. Empty if every step along it has its own story.
+    pub fn told(&self) -> &[u8] {
+        &self.told
+    }
+
+    /// What is [told](Self::told).
     pub(crate) fn tell(&self, workflow: &Workflow) -> Vec<u8> {
         let mut out = Vec::new();
         let Cause::Call { artifact, outcome } = &self.cause else {

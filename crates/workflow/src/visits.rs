@@ -7,19 +7,8 @@ use crate::StateId;
 pub(crate) const COUNTS_ALL: usize = 64;
 
 /// How often an instance has come to its states: those that are counted, in order.
-#[derive(Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Visits(Vec<(StateId, u32)>);
-
-impl Clone for Visits {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
-    }
-
-    /// Keeps the room that is there.
-    fn clone_from(&mut self, other: &Self) {
-        self.0.clone_from(&other.0);
-    }
-}
 
 impl Visits {
     pub(crate) fn of(&self, state: StateId) -> u32 {

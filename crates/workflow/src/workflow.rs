@@ -44,6 +44,8 @@ pub struct Workflow {
     /// Grouped by state; within a state as written.
     pub(crate) bindings: Vec<Binding>,
     pub(crate) binding_ids: Table<(StateId, SymbolId), usize>,
+    /// What each of the bindings binds.
+    pub(crate) bound: Vec<SymbolId>,
     /// Grouped by the state they lead away from.
     pub(crate) edges: Vec<Edge>,
     pub(crate) symbols: Symbols,

@@ -3,7 +3,7 @@
 use super::Running;
 use crate::{
     convert::{self, No},
-    instance::{Held, Made},
+    instance::{Held, Judged, Made},
 };
 use interlock_proto::invocation::Outcome;
 use interlock_workflow::{Binding, Instance as Run, Pass};
@@ -22,11 +22,12 @@ impl Running {
         };
         // It has only just come.
         let books = inner.books_at(workflow, self.at);
-        let call = Made::call(self.made.as_deref(), self.kind, &self.name);
+        let lives_here = held.lives_here(&books);
         let is_usual = |it: &&Binding| it.moves() && it.approval().is_none();
-        let sure = self.bound.map(|bound| workflow.binding(bound));
-        let sure = sure.filter(|it| is_usual(it) && !it.is_conditional());
+        let bound = self.bound.map(|bound| workflow.binding(bound));
+        let sure = bound.filter(|it| lives_here && is_usual(it) && !it.is_conditional());
         let judge = |run: &Run| {
+            let call = Made::call(self.made.as_deref(), self.kind, &self.name);
             let judged = match self.bound_at(workflow, run.position()) {
                 Some(binding) => workflow.judge_bound(run, binding, &call),
                 None => workflow.judge(run, &call),
@@ -37,36 +38,71 @@ impl Running {
             }
             .filter(is_usual)
         };
-        let Some(judged) = held.judge_at_once(&books, sure, judge) else {
+        let judged = match sure {
+            Some(binding) => Some(Judged::sure(binding)),
+            None => held.judge_at_once(&books, judge),
+        };
+        let Some(judged) = judged else {
             return Err(held);
         };
         let execution = self.execution(judged.binding.deadline());
         let until = inner.must_be_over(books.now, execution);
-        let made = self.made.as_ref();
-        let marked = held.mark_at_once(&books, judged, made, until)?;
-        Ok(match marked {
-            Ok((turn, sight)) => {
-                self.turn = Some(turn);
-                self.sees(sight);
-                Ok(execution)
-            }
-            Err(error) => Err(self.unsaved(error)),
-        })
+        if lives_here {
+            self.brief = Some(held.begin_at_once(&books, &judged, until)?);
+            return Ok(Ok(execution));
+        }
+        Ok(
+            match held.mark_at_once(&books, &judged, self.made.as_ref(), until)? {
+                Ok(turn) => {
+                    self.turn = Some(turn);
+                    Ok(execution)
+                }
+                Err(error) => Err(self.unsaved(error)),
+            },
+        )
+    }
+
+    /// The call takes its time, or ends in a way that is out of the ordinary: its turn is one like
+    /// any other.
+    pub(super) fn lengthen(&mut self) {
+        let inner = self.shared.caller.inner();
+        if let Some((brief, workflow)) = self.brief.take().zip(inner.workflow.as_ref()) {
+            self.turn = Some(brief.into_turn(workflow, self.made.as_ref()));
+        }
     }
 
     /// Writes down how the call ended. Whether that could be done without waiting for anything; if
     /// not, nothing has been done.
-    pub(super) fn commit_at_once(&mut self, outcome: Outcome) -> bool {
+    pub(super) fn end_at_once(&mut self, outcome: Outcome) -> bool {
+        if self.has_turn() {
+            return self.commit_at_once(outcome);
+        }
+        self.ran(outcome, self.at);
+        true
+    }
+
+    fn commit_at_once(&mut self, outcome: Outcome) -> bool {
         self.be_warned(outcome);
         let inner = self.shared.caller.inner();
-        let Some((turn, workflow)) = self.turn.as_mut().zip(inner.workflow.as_ref()) else {
+        let Some(workflow) = &inner.workflow else {
+            return false;
+        };
+        let (books, outcome) = (inner.books(workflow), convert::outcome(outcome));
+        if let Some(brief) = self.brief.take() {
+            match brief.commit(&books, outcome) {
+                Ok(moved) => {
+                    self.moved(&moved);
+                    return true;
+                }
+                Err(brief) => self.turn = Some(brief.into_turn(workflow, self.made.as_ref())),
+            }
+        }
+        let Some(turn) = &mut self.turn else {
             return false;
         };
         let reply = self.reply.as_ref().filter(|_| turn.reads_result());
         let result = reply.and_then(|reply| convert::result(self.kind, reply));
-        let (books, outcome) = (inner.books(workflow), convert::outcome(outcome));
-        let seen = self.shared.sight.as_ref();
-        let committed = turn.commit_at_once(&books, outcome, result.as_ref(), seen);
+        let committed = turn.commit_at_once(&books, outcome, result.as_ref());
         let Some(committed) = committed else {
             return false;
         };

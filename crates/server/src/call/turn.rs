@@ -10,15 +10,16 @@ use crate::{
     context::Belongs,
     convert::{self, No},
     instance::{Held, Instance, KeepError, Made, Marked, Moved},
+    methods::Wanted,
     note::{News, Note},
     peer::Peer,
 };
 use futures_util::FutureExt;
 use interlock_proto::{
-    Code, Refusal,
+    Code, Refusal, Time,
     invocation::{Outcome, State},
 };
-use interlock_workflow::{Binding, Busy, Pass, Position, Refused, Workflow};
+use interlock_workflow::{Binding, BindingId, Busy, Pass, Position, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
 
 /// Why a call that has its turn does not begin.
@@ -40,7 +41,7 @@ const ATTEMPTS: usize = 16;
 impl Running {
     /// First the turn, then the place: whoever waits for its own instance must not keep a place
     /// from others.
-    pub(super) fn enqueue(&self) -> Waiting {
+    pub(super) fn enqueue(&mut self) -> Waiting {
         if let Some(Sought { source, .. }) = self.sought.as_deref() {
             let (inner, source) = (Arc::clone(self.inner()), source.clone());
             let principal = self.shared.caller.principal.clone();
@@ -49,10 +50,12 @@ impl Running {
         }
         match self.judge() {
             Judged::InTurn(turn) => turn,
-            Judged::Now(Ok(execution)) => self
-                .place_among_others()
-                .unwrap_or(Waiting::Judged(Some(Ok(execution)))),
-            Judged::Now(no) => Waiting::Judged(Some(no)),
+            Judged::Now(Ok(let_in)) => {
+                let execution = self.runs(let_in);
+                let place = self.place_among_others();
+                place.unwrap_or(Waiting::Judged(Some(Ok(execution))))
+            }
+            Judged::Now(Err(no)) => Waiting::Judged(Some(Err(no))),
         }
     }
 
@@ -67,8 +70,8 @@ impl Running {
         if let Some(sought) = sought {
             let prepare = sought.prepare;
             let (inner, principal) = (self.shared.caller.inner(), &self.shared.caller.principal);
-            let call = (self.kind, &*self.name);
-            let let_in = inner.examine(Some(&instance), principal, call, prepare)?;
+            let wanted = Wanted::new(self.kind, self.name.clone());
+            let let_in = inner.examine(Some(&instance), principal, &wanted, prepare)?;
             self.handler = Some(let_in.handler);
             self.made = let_in.made;
             self.bound = let_in.bound;
@@ -83,21 +86,27 @@ impl Running {
         Some(Waiting::Place(place.boxed()))
     }
 
+    /// The call runs beside others, by that binding if it is part of the workflow. For how long it may.
+    pub(super) fn runs(&mut self, (execution, bound): (Duration, Option<BindingId>)) -> Duration {
+        self.bound = bound;
+        execution
+    }
+
     /// A call that can move its instance waits for its turn; any other runs beside it.
     pub(super) fn judge(&self) -> Judged {
         let Some(workflow) = &self.inner().workflow else {
-            return Judged::Now(Ok(self.execution(None)));
+            return Judged::Now(Ok((self.execution(None), None)));
         };
         let instance = match (&self.shared.belongs, self.shared.instance()) {
             (_, Some(instance)) => instance,
-            (Belongs::ToNone, None) => return Judged::Now(Ok(self.execution(None))),
+            (Belongs::ToNone, None) => return Judged::Now(Ok((self.execution(None), None))),
             // Whatever cannot be judged does not run.
             (Belongs::ToSession | Belongs::To(_), None) => {
                 return Judged::Now(Err(Refusal::new(Code::InternalError).into()));
             }
         };
         if self.purpose == Purpose::Complete {
-            return Judged::Now(Ok(self.execution(None)));
+            return Judged::Now(Ok((self.execution(None), None)));
         }
         if self.unfinished().is_some() {
             // Whoever comes back has been let in before, and has only its turn to wait for.
@@ -113,6 +122,12 @@ impl Running {
         {
             return Judged::InTurn(Waiting::Held(Some(held)));
         }
+        let at = instance.position();
+        let bound = bound.filter(|binding| binding.is_at(at));
+        if let Some(binding) = bound.filter(|it| !it.moves() && !it.is_conditional()) {
+            let execution = self.execution(binding.deadline());
+            return Judged::Now(Ok((execution, Some(binding.id()))));
+        }
         let in_turn = || match instance.turn_at_once() {
             Some(held) => Waiting::Held(Some(held)),
             None => {
@@ -121,8 +136,7 @@ impl Running {
             }
         };
         let call = Made::call(self.made.as_deref(), self.kind, &self.name);
-        let at = instance.position();
-        let bound = match bound.filter(|binding| binding.is_at(at)) {
+        let bound = match bound {
             Some(binding) => Ok(Pass::Bound(binding)),
             None => workflow.admit(at, self.kind, &self.name),
         };
@@ -134,8 +148,11 @@ impl Running {
         };
         match judged {
             Ok(Pass::Bound(binding)) if binding.moves() => Judged::InTurn(in_turn()),
-            Ok(Pass::Bound(binding)) => Judged::Now(Ok(self.execution(binding.deadline()))),
-            Ok(Pass::Always) => Judged::Now(Ok(self.execution(None))),
+            Ok(Pass::Bound(binding)) => {
+                let execution = self.execution(binding.deadline());
+                Judged::Now(Ok((execution, Some(binding.id()))))
+            }
+            Ok(Pass::Always) => Judged::Now(Ok((self.execution(None), None))),
             Err(refused) => Judged::Now(Err(self.inner().refused(instance, refused))),
         }
     }
@@ -161,8 +178,12 @@ impl Running {
             let run = run.map_err(|error| self.unsaved(error))?;
             let call = Made::call(self.made.as_deref(), self.kind, &self.name);
             let binding = match workflow.judge(&run, &call) {
-                Ok(Pass::Always) => return Ok(self.execution(None)),
+                Ok(Pass::Always) => {
+                    self.bound = None;
+                    return Ok(self.execution(None));
+                }
                 Ok(Pass::Bound(binding)) if !binding.moves() => {
+                    self.bound = Some(binding.id());
                     return Ok(self.execution(binding.deadline()));
                 }
                 Ok(Pass::Bound(binding)) => binding,
@@ -193,7 +214,7 @@ impl Running {
 
     /// The handler takes its time: whoever looks at the instance is to see that it runs. If that
     /// takes waiting, [`write_turn_down`](Self::write_turn_down) does it.
-    pub(crate) fn write_turn_down_at_once(&mut self) {
+    pub(super) fn write_turn_down_at_once(&mut self) {
         let inner = self.shared.caller.inner();
         if let (State::Executing { .. }, Some(turn), Some(workflow)) =
             (&self.state, &mut self.turn, &inner.workflow)
@@ -279,7 +300,7 @@ impl Running {
     pub(super) async fn commit(&mut self, outcome: Outcome) {
         let inner = Arc::clone(self.inner());
         let Some((mut turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
-            return;
+            return self.ran(outcome, inner.clock.now());
         };
         self.be_warned(outcome);
         let outcome = convert::outcome(outcome);
@@ -298,6 +319,25 @@ impl Running {
             }
             Ok(None) => tracing::error!(name = &*self.name, "a call held the turn of another"),
             Err(error) => self.lost_step(error),
+        }
+    }
+
+    /// The journal is told that the call has ended, which could not move its instance.
+    pub(super) fn ran(&self, outcome: Outcome, now: Time) {
+        let inner = self.inner();
+        if let (Some(workflow), Some(instance), Some(bound)) =
+            (&inner.workflow, self.shared.instance(), self.bound)
+        {
+            let books = inner.books_at(workflow, now);
+            instance.ran(&books, bound, convert::outcome(outcome));
+        }
+    }
+
+    /// The journal is told that the call did not run, for reasons that are not the gate's.
+    pub(super) fn note_refusal(&self, refusal: &Refusal) {
+        if let (Some(instance), Some(_)) = (self.shared.instance(), self.bound) {
+            let said = (refusal.code().number(), refusal.message());
+            instance.refused(self.inner().clock.now(), self.kind, &self.name, said);
         }
     }
 

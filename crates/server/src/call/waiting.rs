@@ -9,6 +9,7 @@ use crate::{
     instance::{Held, Instance},
 };
 use futures_util::future::BoxFuture;
+use interlock_workflow::BindingId;
 use serde_json::Value;
 use std::{
     fmt,
@@ -49,8 +50,8 @@ pub(super) enum Came {
 
 /// Whether a call may run, as things stand.
 pub(super) enum Judged {
-    /// So it is, and for how long it may run.
-    Now(Result<Duration, No>),
+    /// So it is, for how long it may run, and by which binding if it is part of the workflow.
+    Now(Result<(Duration, Option<BindingId>), No>),
     /// That shows when its turn has come, for which it waits here.
     InTurn(Waiting),
 }

@@ -330,10 +330,10 @@ impl Instance {
         let (refused, moves) = {
             let seen = lock(&self.seen);
             let due = seen.wakes_at().is_some_and(|at| at <= books.now.0);
-            (!seen.refusals.is_empty(), due)
+            (!seen.notes.is_empty(), due)
         };
         if refused {
-            self.write_refusals(&books).await?;
+            self.write_untold(&books).await?;
         }
         if moves {
             let Some(held) = self.turn_to_attend() else {
@@ -384,7 +384,7 @@ pub(super) struct Arranged(Option<u64>);
 impl super::Seen {
     /// When somebody is to look after it, if that is not what is arranged. Whoever asks arranges it.
     pub(super) fn rearm(&mut self) -> Option<Arranged> {
-        let at = if self.refusals.is_empty() {
+        let at = if self.notes.is_empty() {
             self.wakes_at()
         } else {
             Some(0)

@@ -131,7 +131,7 @@ impl Held {
         };
         let (run, calls) = self.as_it_is();
         let writing = Writing {
-            what: Some(decision.entry(books.now.0, what).written()),
+            what: Some(decision.entry(books.now.0, what).told()),
             asking: Asking::Is(asked),
             ..Writing::unmoved(&run, calls)
         };
@@ -153,7 +153,7 @@ impl Held {
     ) -> Result<bool, KeepError> {
         let (run, calls) = self.as_it_is();
         let writing = Writing {
-            what: what.map(|what| Entry::new(books.now.0, None, what).written()),
+            what: what.map(|what| Entry::new(books.now.0, None, what).told()),
             asking: Asking::Is(asked),
             ..Writing::unmoved(&run, calls)
         };

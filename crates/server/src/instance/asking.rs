@@ -76,7 +76,6 @@ impl Held {
             held: self,
             reads_result: false,
             bound: None,
-            spare: None,
             running: Some(running),
             version,
             is_written: true,

@@ -24,8 +24,8 @@ impl Books<'_> {
 impl Instance {
     /// Writes something down that changed nothing.
     pub(crate) async fn note(&self, books: &Books<'_>, entry: Entry) -> Result<(), KeepError> {
-        lock(&self.seen).refusals.push(entry);
-        self.write_refusals(books).await
+        lock(&self.seen).notes.push(entry);
+        self.write_untold(books).await
     }
 }
 

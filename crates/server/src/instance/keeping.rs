@@ -1,15 +1,16 @@
 //! How an instance is written and read, with its journal.
 
 use super::{
-    Instance, Lease, Seen,
+    Instance, Lease, Seen, Unwritten,
     approving::Asking,
     stored::{self, Besides, Found, Running, Text, Unclear},
+    tail::Tail,
 };
 use crate::{
     approval::ApprovalRequest,
-    baton::{Bears, Grip, Lone},
+    baton::{Grip, Lone},
     effect::Effects,
-    journal::{Entry, What},
+    journal::{Entry, Told, What},
     route::lock,
 };
 use interlock_proto::Time;
@@ -59,8 +60,7 @@ pub(super) struct Writing<'a> {
     pub(super) run: Arc<Run>,
     pub(super) calls: u64,
     pub(super) running: Option<&'a Running>,
-    /// The entry, as it is written.
-    pub(super) what: Option<Arc<[u8]>>,
+    pub(super) what: Option<Told>,
     pub(super) asking: Asking,
 }
 
@@ -78,19 +78,10 @@ impl<'a> Writing<'a> {
     }
 }
 
-/// When the record is written.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Record {
-    Now,
-    /// When somebody else is to read it.
-    Follows,
-}
-
 /// What is about to be committed, and what is known once it is.
 struct Draft {
-    /// None if the record follows later. Boxed, for it is large.
-    record: Option<Box<NewRecord>>,
-    entries: Entries,
+    record: NewRecord,
+    entries: Vec<store::Entry>,
     told: Untold,
     before: u64,
     count: u64,
@@ -104,25 +95,9 @@ struct NewRecord {
     text: Text,
 }
 
-/// The journal entries of a commit: nearly always one.
-enum Entries {
-    One(store::Entry),
-    Some(Vec<store::Entry>),
-}
-
-impl Entries {
-    fn as_slice(&self) -> &[store::Entry] {
-        match self {
-            Self::One(entry) => std::slice::from_ref(entry),
-            Self::Some(entries) => entries,
-        }
-    }
-}
-
 impl Draft {
     fn changes(&self) -> &[Change] {
-        let record = self.record.as_deref();
-        record.map_or(&[], |record| std::slice::from_ref(&record.change))
+        std::slice::from_ref(&self.record.change)
     }
 }
 
@@ -134,81 +109,90 @@ impl Instance {
         writing: Writing<'_>,
     ) -> Result<(), KeepError> {
         let _pen = Grip::take(&self.pen).await;
-        let draft = self.draft(books, &writing, Record::Now)?;
-        let (changes, entries) = (draft.changes(), draft.entries.as_slice());
-        let committed = books.store.commit(changes, entries, time(books.now)).await;
+        let draft = self.draft(books, &writing)?;
+        let committed = self.commit(books, &draft).await;
         let (before, count) = (draft.before, draft.count);
+        let is_cut = draft.told.tail.is_cut();
         self.committed(writing, draft, committed)?;
-        self.prune(books, before, count).await;
+        self.prune(books, is_cut, before, count).await;
         Ok(())
+    }
+
+    async fn commit(
+        &self,
+        books: &Books<'_>,
+        draft: &Draft,
+    ) -> Result<Vec<store::Version>, StoreError> {
+        self.cut(books, &draft.told).await?;
+        let now = time(books.now);
+        books
+            .store
+            .commit(draft.changes(), &draft.entries, now)
+            .await
+    }
+
+    /// What is stored of a journal goes before what is newer than what was let go of: with a gap, it
+    /// would tell of something that never was.
+    async fn cut(&self, books: &Books<'_>, told: &Untold) -> Result<(), StoreError> {
+        match told.tail.is_cut() {
+            true => books.store.prune(&self.key, Seq(u64::MAX)).await,
+            false => Ok(()),
+        }
     }
 
     /// Brings the record up to date, if it is to follow.
     pub(crate) async fn write_record(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        let _pen = Grip::take(&self.pen).await;
+        let pen = Grip::take(&self.pen).await;
         let (is_behind, run, calls) = {
             let seen = lock(&self.seen);
             let is_behind = seen.is_behind && !seen.ended;
             (is_behind, Arc::clone(seen.known.run()), seen.calls)
         };
         if !is_behind {
-            return Ok(());
+            // Nothing but the journal may have more to say.
+            drop(pen);
+            return self.write_untold(books).await;
         }
         let writing = Writing::unmoved(&run, calls);
-        let draft = self.draft(books, &writing, Record::Now)?;
-        let (changes, entries) = (draft.changes(), draft.entries.as_slice());
-        let committed = books.store.commit(changes, entries, time(books.now)).await;
-        let versions = match committed {
+        let draft = self.draft(books, &writing)?;
+        let versions = match self.commit(books, &draft).await {
             Ok(versions) => versions,
             Err(error) => return Err(self.unsaid(draft.told, error)),
         };
         {
-            // Whoever has the turn may have got on: this is about the record alone.
+            // A call may have begun meanwhile: this is about what is stored alone.
             let mut seen = lock(&self.seen);
-            seen.text = draft.record.map(|record| record.text);
+            seen.text = Some(draft.record.text);
             seen.version = versions.first().copied();
-            seen.is_behind = !Arc::ptr_eq(seen.known.run(), &writing.run);
-            seen.entries = draft.count;
+            seen.is_behind = false;
+            seen.has_stored(draft.count);
             seen.began = None;
         }
-        self.prune(books, draft.before, draft.count).await;
+        let is_cut = draft.told.tail.is_cut();
+        self.prune(books, is_cut, draft.before, draft.count).await;
         Ok(())
     }
 
     /// As [`write`](Self::write), if nobody has to wait for anything. `None`: somebody would, and
     /// nothing is done.
-    ///
-    /// Of an instance that lives with us and dies with us, only the journal is written: the record
-    /// follows when somebody else is to read it.
     pub(super) fn write_at_once(
         &self,
         books: &Books<'_>,
         writing: Writing<'_>,
     ) -> Option<Result<(), KeepError>> {
-        let follows = self.lives_here(books) && writing.running.is_none();
-        let writing = match follows {
-            true => match self.log_at_once(books, writing) {
-                Ok(written) => return Some(written),
-                Err(writing) => writing,
-            },
-            false => writing,
-        };
         let _pen = Grip::try_take(&self.pen)?;
-        let record = match follows {
-            true => Record::Follows,
-            false => Record::Now,
-        };
-        let draft = match self.draft(books, &writing, record) {
+        let draft = match self.draft(books, &writing) {
             Ok(draft) => draft,
             Err(error) => return Some(Err(error)),
         };
-        let committed = if books.prune_up_to(draft.before, draft.count).is_none() {
-            let (changes, entries) = (draft.changes(), draft.entries.as_slice());
-            let now = time(books.now);
-            books.store.commit_at_once(changes, entries, now)
-        } else {
-            // For that one may have to wait.
-            None
+        let must_wait =
+            draft.told.tail.is_cut() || books.prune_up_to(draft.before, draft.count).is_some();
+        let committed = match must_wait {
+            true => None,
+            false => {
+                let (changes, now) = (draft.changes(), time(books.now));
+                books.store.commit_at_once(changes, &draft.entries, now)
+            }
         };
         match committed {
             Some(committed) => Some(self.committed(writing, draft, committed)),
@@ -219,43 +203,6 @@ impl Instance {
         }
     }
 
-    /// The same in one go, where the journal's entry is all that there is to write and the store is
-    /// ours: nobody else can come in between. It is given back if there is more, or somebody has the
-    /// pen.
-    fn log_at_once<'a>(
-        &self,
-        books: &Books<'_>,
-        mut writing: Writing<'a>,
-    ) -> Result<Result<(), KeepError>, Writing<'a>> {
-        let mut seen = lock(&self.seen);
-        let (before, count) = (seen.entries, seen.entries.saturating_add(1));
-        let is_all = seen.version.is_some()
-            && seen.has_told()
-            && Arc::ptr_eq(writing.known, seen.known.run())
-            && !self.pen.baton().is_taken()
-            && books.prune_up_to(before, count).is_none();
-        let Some(what) = writing.what.take_if(|_| is_all) else {
-            return Err(writing);
-        };
-        let appended = books.store.append_at_once(&self.key, what, time(books.now));
-        let appended = match appended {
-            Ok(appended) => appended,
-            Err(what) => {
-                writing.what = Some(what);
-                return Err(writing);
-            }
-        };
-        Ok(match appended {
-            Ok(()) => {
-                let asking = seen.asking(&writing.asking);
-                seen.spare = Some(seen.stands(writing, asking, count));
-                seen.is_behind = true;
-                Ok(())
-            }
-            Err(error) => Err(error.into()),
-        })
-    }
-
     /// Whether it is in memory for as long as anybody can reach it, and is written down before it
     /// leaves.
     pub(super) fn lives_here(&self, books: &Books<'_>) -> bool {
@@ -263,12 +210,7 @@ impl Instance {
         books.is_ours_alone() && is_sessions
     }
 
-    fn draft(
-        &self,
-        books: &Books<'_>,
-        writing: &Writing<'_>,
-        record: Record,
-    ) -> Result<Draft, KeepError> {
+    fn draft(&self, books: &Books<'_>, writing: &Writing<'_>) -> Result<Draft, KeepError> {
         let (edition, asked, told, before, last) = {
             let mut seen = lock(&self.seen);
             if !Arc::ptr_eq(writing.known, seen.known.run()) {
@@ -277,64 +219,64 @@ impl Instance {
                 return Err(StoreError::Conflict { key }.into());
             }
             let (edition, asked) = seen.asking(&writing.asking);
-            // One that is not there yet is not found by those who look for it.
-            let follows = record == Record::Follows && seen.version.is_some();
-            let last = (!follows).then(|| seen.last(&writing.run));
-            (edition, asked, seen.take_untold(books), seen.entries, last)
+            let last = seen.last(&writing.run);
+            let told = seen.take_untold(books);
+            let before = seen.stored_before(&told);
+            (edition, asked, told, before, last)
         };
-        let entries = self.entries(&told, writing.what.as_ref());
-        let count = before.saturating_add(entries.as_slice().len() as u64);
-        let mut draft = Draft {
-            record: None,
+        let own = writing
+            .what
+            .as_ref()
+            .map(|what| what.written(books.workflow));
+        let entries = self.entries(books, &told, own);
+        let count = before.saturating_add(entries.len() as u64);
+        let besides = Besides {
+            calls: writing.calls,
+            entries: count,
+            running: writing.running,
+            edition,
+            asked: &asked,
+            unclear: last.unclear.as_ref(),
+        };
+        let record = self.new_record(books, &writing.run, besides, &last);
+        Ok(Draft {
+            record,
             entries,
             told,
             before,
             count,
             edition,
             asked,
-        };
-        if let Some(last) = last {
-            draft.record = Some(self.new_record(books, writing, &draft, &last));
-        }
-        Ok(draft)
+        })
     }
 
     /// What is not told yet, then what there is to tell.
-    fn entries(&self, told: &Untold, what: Option<&Arc<[u8]>>) -> Entries {
-        let own = |what: &Arc<[u8]>| store::Entry::new(self.key.clone(), Arc::clone(what));
-        match what {
-            Some(what) if told.is_nothing() => Entries::One(own(what)),
-            Some(_) | None => {
-                let untold = told.entries().map(|entry| self.entry(entry));
-                Entries::Some(untold.chain(what.map(own)).collect())
-            }
-        }
+    fn entries(
+        &self,
+        books: &Books<'_>,
+        told: &Untold,
+        own: Option<Arc<[u8]>>,
+    ) -> Vec<store::Entry> {
+        let entry = |bytes: Arc<[u8]>| store::Entry::new(self.key.clone(), bytes);
+        told.written(books.workflow).chain(own).map(entry).collect()
     }
 
     fn new_record(
         &self,
         books: &Books<'_>,
-        writing: &Writing<'_>,
-        draft: &Draft,
+        run: &Run,
+        besides: Besides<'_>,
         last: &Last,
-    ) -> Box<NewRecord> {
+    ) -> NewRecord {
         let owner = self.lease.as_ref().map(Lease::principal);
-        let besides = Besides {
-            calls: writing.calls,
-            entries: draft.count,
-            running: writing.running,
-            edition: draft.edition,
-            asked: &draft.asked,
-            unclear: last.unclear.as_ref(),
-        };
         let before = last.text.as_ref().map(|text| (text, last.holds));
-        let text = stored::written(books, &writing.run, besides, owner, before);
+        let text = stored::written(books, run, besides, owner, before);
         let value = self.value(Arc::clone(&text.bytes));
         let change = match last.version {
             Some(version) => Change::update(self.key.clone(), version, value),
             None => Change::create(self.key.clone(), value),
         };
-        Box::new(NewRecord { change, text })
+        NewRecord { change, text }
     }
 
     /// Remembers what was committed, or that it was not.
@@ -349,25 +291,30 @@ impl Instance {
             Err(error) => return Err(self.unsaid(draft.told, error)),
         };
         let mut seen = lock(&self.seen);
-        seen.stands(writing, (draft.edition, draft.asked), draft.count);
-        seen.is_behind = draft.record.is_none();
-        if let Some(record) = draft.record {
-            seen.text = Some(record.text);
-            seen.version = versions.first().copied();
-        }
+        seen.stands(writing, (draft.edition, draft.asked));
+        seen.has_stored(draft.count);
+        seen.is_behind = false;
+        seen.text = Some(draft.record.text);
+        seen.version = versions.first().copied();
         seen.began = None;
         Ok(())
     }
 
-    /// Writes down the refusals that nobody has written down yet.
-    pub(super) async fn write_refusals(&self, books: &Books<'_>) -> Result<(), KeepError> {
+    /// Writes down what the journal does not say yet.
+    pub(crate) async fn write_untold(&self, books: &Books<'_>) -> Result<(), KeepError> {
         let _pen = Grip::take(&self.pen).await;
         let is_there = self.is_there(books).await?;
         let (mut told, before) = {
             let mut seen = lock(&self.seen);
-            (seen.take_untold(books), seen.entries)
+            if seen.ended {
+                // Its journal went with it.
+                return Ok(());
+            }
+            let told = seen.take_untold(books);
+            let before = seen.stored_before(&told);
+            (told, before)
         };
-        if told.refusals.is_empty() {
+        if !told.is_something() {
             self.not_told(told);
             return Ok(());
         }
@@ -375,23 +322,26 @@ impl Instance {
             told.began = None;
         }
         let began = told.began.is_some();
-        let entries: Vec<_> = told.entries().map(|entry| self.entry(entry)).collect();
-        let committed = books.store.commit(&[], &entries, time(books.now)).await;
+        let entries = self.entries(books, &told, None);
+        let committed = match self.cut(books, &told).await {
+            Ok(()) => books.store.commit(&[], &entries, time(books.now)).await,
+            Err(error) => Err(error),
+        };
         if let Err(error) = committed {
-            // Entries alone could be written twice, and a refusal is not worth that.
-            told.refusals.clear();
+            // Entries alone could be written twice, and what changed nothing is not worth that.
+            told.only_count();
             self.not_told(told);
             return Err(error.into());
         }
         let count = before.saturating_add(entries.len() as u64);
         {
             let mut seen = lock(&self.seen);
-            seen.entries = count;
+            seen.has_stored(count);
             if began {
                 seen.began = None;
             }
         }
-        self.prune(books, before, count).await;
+        self.prune(books, told.tail.is_cut(), before, count).await;
         Ok(())
     }
 
@@ -400,18 +350,13 @@ impl Instance {
     async fn is_there(&self, books: &Books<'_>) -> Result<bool, KeepError> {
         let is_known = {
             let seen = lock(&self.seen);
-            seen.version.is_some() || seen.began.is_none() || seen.refusals.is_empty()
+            seen.version.is_some() || seen.began.is_none() || seen.notes.is_empty()
         };
         if is_known {
             return Ok(false);
         }
         let record = books.store.load(&self.key, time(books.now)).await?;
         Ok(record.is_some())
-    }
-
-    fn entry(&self, entry: &Entry) -> store::Entry {
-        let bytes = serde_json::to_vec(entry).expect("it holds only JSON");
-        store::Entry::new(self.key.clone(), bytes)
     }
 
     /// It could not be said because the store has failed.
@@ -424,16 +369,15 @@ impl Instance {
     fn not_told(&self, untold: Untold) {
         let mut seen = lock(&self.seen);
         let Untold {
-            mut refusals,
+            mut notes,
+            refusals,
             unwritten,
             ..
         } = untold;
-        if unwritten > 0 {
-            refusals.pop();
-            seen.unwritten += unwritten;
-        }
-        refusals.append(&mut seen.refusals);
-        seen.refusals = refusals;
+        notes.append(&mut seen.notes);
+        seen.notes = notes;
+        seen.refusals += refusals;
+        seen.unwritten.add(unwritten);
     }
 
     /// Looks where an instance stands that others may have moved before, and lets it catch up with
@@ -504,17 +448,14 @@ impl Instance {
         };
         let is_kept = books.journal_limit.is_none();
         let ended = Entry::new(books.now.0, None, What::Ended);
-        let entries: Vec<_> = match version {
-            Some(_) if is_kept => {
-                let entries = untold.entries().chain([&ended]);
-                entries.map(|entry| self.entry(entry)).collect()
-            }
-            Some(_) | None => Vec::new(),
+        let entries = match version.is_some() || untold.is_something() {
+            true if is_kept => self.entries(&books, &untold, Some(ended.written())),
+            true | false => Vec::new(),
         };
-        if let Some(version) = version {
-            let delete = [Change::delete(self.key.clone(), version)];
-            let now = time(books.now);
-            books.store.commit(&delete, &entries, now).await?;
+        let delete = version.map(|version| Change::delete(self.key.clone(), version));
+        if delete.is_some() || !entries.is_empty() {
+            let (delete, now) = (delete.as_slice(), time(books.now));
+            books.store.commit(delete, &entries, now).await?;
         }
         if !is_kept {
             books.store.prune(&self.key, Seq(u64::MAX)).await?;
@@ -522,9 +463,10 @@ impl Instance {
         Ok(())
     }
 
-    /// Now and then drops the oldest journal entries. If that fails, what was written is written.
-    async fn prune(&self, books: &Books<'_>, before: u64, count: u64) {
-        if let Some(up_to) = books.prune_up_to(before, count)
+    /// Now and then drops the oldest journal entries. If that fails, what was written is written. A
+    /// journal that was cut is as short as it is to be, and begins with how much was left out.
+    async fn prune(&self, books: &Books<'_>, is_cut: bool, before: u64, count: u64) {
+        if let Some(up_to) = books.prune_up_to(before, count).filter(|_| !is_cut)
             && let Err(error) = books.store.prune(&self.key, up_to).await
         {
             let error = &error as &dyn std::error::Error;
@@ -562,24 +504,48 @@ impl Seen {
         }
     }
 
-    /// It stands as was written, with so many journal entries. How it stood before.
-    fn stands(
+    /// It stands as was written.
+    pub(super) fn stands(
         &mut self,
         writing: Writing<'_>,
         (edition, asked): (u64, Vec<ApprovalRequest>),
-        entries: u64,
-    ) -> Arc<Run> {
+    ) {
         self.calls = writing.calls;
         (self.edition, self.asked) = (edition, asked);
-        self.entries = entries;
         self.lost = None;
         self.elsewhere = None;
-        self.known.becomes(writing.run)
+        self.known.becomes(writing.run);
     }
 
-    /// Whether the journal says everything.
-    const fn has_told(&self) -> bool {
-        self.began.is_none() && self.refusals.is_empty() && self.unwritten == 0
+    /// The journal has been stored up to its end, so many entries in all.
+    fn has_stored(&mut self, entries: u64) {
+        self.entries = entries;
+        self.tail = Tail::default();
+    }
+
+    /// How many entries are stored before what is to be told. Of a cut journal all that are stored go,
+    /// and their numbers with them unless there is a record.
+    fn stored_before(&self, told: &Untold) -> u64 {
+        match told.tail.is_cut() && self.version.is_none() {
+            true => 0,
+            false => self.entries,
+        }
+    }
+
+    /// Whether something happened besides of which the journal does not tell.
+    pub(super) fn has_notes(&self) -> bool {
+        !self.notes.is_empty() || self.unwritten != Unwritten::default()
+    }
+
+    /// Puts what happened besides where the journal's other entries wait.
+    #[cold]
+    pub(super) fn tell_notes(&mut self, now: Time, most: u64) {
+        let notes = std::mem::take(&mut self.notes);
+        let unwritten = std::mem::take(&mut self.unwritten);
+        self.refusals = 0;
+        for note in notes.iter().chain(&unwritten.entry(now)) {
+            self.tail.push(note.told(), most);
+        }
     }
 
     /// What the journal does not say yet.
@@ -588,14 +554,17 @@ impl Seen {
             workflow: books.workflow.name().to_owned(),
             fingerprint: books.workflow.fingerprint().0,
         };
-        let untold = Untold {
+        Untold {
             began: self
                 .began
                 .map(|at| Box::new(Entry::new(at, None, started()))),
+            // It stays until it is stored: whoever has the pen adds nothing meanwhile.
+            tail: self.tail.clone(),
+            notes: std::mem::take(&mut self.notes),
             refusals: std::mem::take(&mut self.refusals),
             unwritten: std::mem::take(&mut self.unwritten),
-        };
-        untold.with_count(books.now)
+            at: books.now,
+        }
     }
 
     /// Somebody else has written this.
@@ -629,31 +598,57 @@ struct Last {
     unclear: Option<Unclear>,
 }
 
-/// What the journal does not say yet.
+/// What the journal does not say yet, in this order: what happened besides is told before the step
+/// that follows it.
 struct Untold {
     /// Boxed, for it is large and nearly always told already.
     began: Option<Box<Entry>>,
-    refusals: Vec<Entry>,
-    /// The last of the refusals says so.
-    unwritten: u64,
+    tail: Tail,
+    notes: Vec<Entry>,
+    /// How many of these are refusals.
+    refusals: usize,
+    unwritten: Unwritten,
+    /// When this is told.
+    at: Time,
 }
 
 impl Untold {
-    fn with_count(mut self, now: Time) -> Self {
-        if self.unwritten > 0 {
-            let refusals = self.unwritten;
-            let what = What::Unwritten { refusals };
-            self.refusals.push(Entry::new(now.0, None, what));
-        }
-        self
+    fn written(&self, workflow: &Workflow) -> impl Iterator<Item = Arc<[u8]>> {
+        let began = self.began.as_deref().map(Entry::written);
+        let unwritten = self.unwritten.entry(self.at);
+        let notes = self.notes.iter().map(Entry::written);
+        let notes = notes.chain(unwritten.map(|entry| entry.written()));
+        let tail = self.tail.written(workflow);
+        began.into_iter().chain(tail).chain(notes)
     }
 
-    fn is_nothing(&self) -> bool {
-        self.began.is_none() && self.refusals.is_empty()
+    /// Whether it says more than that the instance began.
+    fn is_something(&self) -> bool {
+        let is_written = self.unwritten == Unwritten::default();
+        !self.notes.is_empty() || !self.tail.is_empty() || !is_written
     }
 
-    fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.began.as_deref().into_iter().chain(&self.refusals)
+    /// What happened besides is not told, but how much it was.
+    fn only_count(&mut self) {
+        let notes = std::mem::take(&mut self.notes).len() as u64;
+        let refusals = std::mem::take(&mut self.refusals) as u64;
+        self.unwritten.add(Unwritten {
+            refusals,
+            ran: notes.saturating_sub(refusals),
+        });
+    }
+}
+
+impl Unwritten {
+    const fn add(&mut self, more: Self) {
+        self.refusals += more.refusals;
+        self.ran += more.ran;
+    }
+
+    fn entry(self, now: Time) -> Option<Entry> {
+        let Self { refusals, ran } = self;
+        let what = What::Unwritten { refusals, ran };
+        (self != Self::default()).then(|| Entry::new(now.0, None, what))
     }
 }
 

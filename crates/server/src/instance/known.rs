@@ -16,26 +16,15 @@ use std::sync::{
 #[derive(Debug)]
 pub(super) struct Known {
     run: Arc<Run>,
-    /// How many runs there were before.
-    number: u64,
     /// A call that may have taken effect, of which the model has not been told.
     unclear: Option<Unclear>,
     shown: Arc<Shown>,
-}
-
-/// A run as it was seen, which may not be how the instance stands any more.
-#[derive(Clone, Debug)]
-pub(crate) struct Sight {
-    pub(crate) run: Arc<Run>,
-    /// Which run of its instance it is: no other one has the same number.
-    number: u64,
 }
 
 /// What is shown of it.
 #[derive(Debug)]
 pub(super) struct Shown {
     at: AtomicU64,
-    number: AtomicU64,
     is_unclear: AtomicBool,
 }
 
@@ -43,12 +32,10 @@ impl Known {
     pub(super) fn new(run: Run) -> Self {
         let shown = Shown {
             at: AtomicU64::new(run.position().to_bits()),
-            number: AtomicU64::new(0),
             is_unclear: AtomicBool::new(false),
         };
         Self {
             run: Arc::new(run),
-            number: 0,
             unclear: None,
             shown: Arc::new(shown),
         }
@@ -62,22 +49,23 @@ impl Known {
         &self.run
     }
 
-    pub(super) fn sight(&self) -> Sight {
-        Sight {
-            run: Arc::clone(&self.run),
-            number: self.number,
-        }
+    /// It stands so from now on.
+    pub(super) fn becomes(&mut self, run: Arc<Run>) {
+        self.run = run;
+        self.show();
     }
 
-    /// It stands so from now on. How it stood before.
-    pub(super) fn becomes(&mut self, run: Arc<Run>) -> Arc<Run> {
-        if !Arc::ptr_eq(&self.run, &run) {
-            self.number += 1;
-            let Shown { at, number, .. } = &*self.shown;
-            at.store(run.position().to_bits(), Ordering::Release);
-            number.store(self.number, Ordering::Release);
-        }
-        std::mem::replace(&mut self.run, run)
+    /// It goes on from where it stands, which is where it is written over unless somebody has seen
+    /// it so. Where it stands then.
+    pub(super) fn goes_on(&mut self, go: impl FnOnce(&mut Run)) -> Position {
+        go(Arc::make_mut(&mut self.run));
+        self.show();
+        self.run.position()
+    }
+
+    fn show(&self) {
+        let at = self.run.position().to_bits();
+        self.shown.at.store(at, Ordering::Release);
     }
 
     pub(super) const fn unclear(&self) -> Option<&Unclear> {
@@ -95,11 +83,6 @@ impl Known {
 impl Shown {
     pub(super) fn position(&self) -> Position {
         Position::from_bits(self.at.load(Ordering::Acquire))
-    }
-
-    /// Whether it still stands as it was seen.
-    pub(super) fn is_still(&self, sight: &Sight) -> bool {
-        self.number.load(Ordering::Acquire) == sight.number
     }
 
     /// Whether there is something of which the model has to be told.

@@ -179,7 +179,7 @@ impl Instance {
     /// Whether nothing is left to be written about it.
     pub(crate) fn rests(&self) -> bool {
         let seen = lock(&self.seen);
-        seen.refusals.is_empty() && seen.unwritten == 0 && seen.lost.is_none()
+        !seen.has_notes() && seen.lost.is_none()
     }
 
     /// Nobody looks after it any more.

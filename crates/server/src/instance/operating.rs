@@ -197,7 +197,7 @@ impl Instance {
 
     /// Writes down what is not written yet, so that the journal is up to date.
     pub(crate) async fn write_up(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        self.write_refusals(books).await
+        self.write_untold(books).await
     }
 }
 

@@ -203,7 +203,7 @@ struct Stored {
     workflow: String,
     fingerprint: u64,
     calls: u64,
-    /// How many journal entries there are.
+    /// How many journal entries have been stored.
     entries: u64,
     run: Record,
     running: Option<Running>,

@@ -1,10 +1,11 @@
 //! Turns: whoever has one may move the instance.
 //!
-//! Everything that moves an instance does so by [`Held::put`]: the end of a call, the passing of
-//! time, and whatever an operator decides.
+//! The end of a call, the passing of time and whatever an operator decides move an instance here; the
+//! plain end of a call that did not have to wait does so in `at_once.rs`.
 
 use super::{
     Books, Instance, KeepError, Seen,
+    alarms::Arranged,
     approving::Asking,
     asking::Asker,
     keeping::Writing,
@@ -24,7 +25,7 @@ use interlock_workflow::{
     Step, Trace, Workflow,
 };
 use serde_json::{Map, Value};
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 /// How many steps an instance takes at once to catch up with time. If there are more, others get
 /// a chance in between.
@@ -34,7 +35,7 @@ const MOST_STEPS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(super) instance: Arc<Instance>,
-    has_turn: bool,
+    pub(super) has_turn: bool,
 }
 
 /// What came of an attempt to write a turn down.
@@ -71,6 +72,19 @@ pub(super) struct Ending<'a> {
 }
 
 impl Moved {
+    /// From here to there, and nothing follows.
+    pub(super) const fn plainly(before: Position, after: Position) -> Self {
+        Self {
+            before,
+            after,
+            run: None,
+            entered: [None; 2],
+            memory: None,
+            set_off: None,
+            asks: None,
+        }
+    }
+
     /// Adds what the states that it came to tell the model.
     pub(crate) fn instruct(
         &self,
@@ -99,6 +113,17 @@ impl Moved {
     }
 }
 
+impl Instance {
+    /// Hands the turn on, which only whoever has it may do. Whoever looked after what is due may have
+    /// found the instance taken, and is told that it is free again: in this order, or nobody would
+    /// hear of it.
+    pub(super) fn hand_on(self: &Arc<Self>, seen: &mut Seen) -> Option<Arranged> {
+        seen.attended = false;
+        Baton::hand_on(self);
+        seen.rearm()
+    }
+}
+
 impl Held {
     /// Of an instance whose turn has just been taken.
     pub(super) const fn new(instance: Arc<Instance>) -> Self {
@@ -106,18 +131,11 @@ impl Held {
         Self { instance, has_turn }
     }
 
-    fn let_go(&mut self) -> MutexGuard<'_, Seen> {
-        let mut seen = lock(&self.instance.seen);
-        seen.attended = false;
-        self.has_turn = false;
-        Baton::hand_on(&self.instance);
-        seen
-    }
-
     /// Gives the turn back of an instance that could not be looked after: somebody tries again, but
     /// not before then.
     pub(super) fn give_up(mut self, again: u64) {
-        drop(self.let_go());
+        self.has_turn = false;
+        self.instance.hand_on(&mut lock(&self.instance.seen));
         self.instance.arm_at(again);
     }
 
@@ -209,7 +227,7 @@ impl Held {
         what: Option<Entry>,
     ) -> Result<(), KeepError> {
         let writing = Writing {
-            what: what.map(|entry| entry.written()),
+            what: what.map(|entry| entry.told()),
             ..Writing::unmoved(run, running.call)
         };
         self.instance.write(books, writing).await
@@ -247,7 +265,7 @@ impl Held {
         let running = self.marking(self.next_call(), binding, made, until);
         let writing = Writing {
             running: Some(&running),
-            what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what).written()),
+            what: agreed.map(|what| Entry::new(books.now.0, Some(running.call), *what).told()),
             asking: Asking::Void,
             ..Writing::unmoved(&run, running.call)
         };
@@ -269,7 +287,6 @@ impl Held {
             held: self,
             reads_result: binding.reads_result(),
             bound: Some(binding.id()),
-            spare: None,
             running: Some(running),
             is_written,
             is_open: false,
@@ -323,7 +340,7 @@ impl Held {
     ) -> Result<Moved, KeepError> {
         let step = self.as_kept(step);
         let entry = entry(step.trace(books.workflow));
-        let (mut moved, after) = self.moved(books, run, &step, entry.call, None);
+        let (mut moved, after) = self.moved(books, run, &step, entry.call);
         let asks = asker.filter(|_| step.asks);
         let asks = asks.map(|(asker, of)| asker.question(books, of, step.effects));
         self.put_down(books, (run, after), entry, asks.as_ref())
@@ -341,18 +358,17 @@ impl Held {
     }
 
     /// What a step of this call does to the instance if it is written down, and how that stands
-    /// then: in the place of a run that nobody has any more, if there is one.
+    /// then.
     fn moved(
         &self,
         books: &Books<'_>,
-        run: &Arc<Run>,
+        run: &Run,
         step: &Step<'_>,
         call: Option<u64>,
-        spare: Option<Arc<Run>>,
     ) -> (Moved, Arc<Run>) {
-        let after = taken(run, spare, |after| {
-            after.apply(books.workflow, step, books.now.0);
-        });
+        let mut after = run.clone();
+        after.apply(books.workflow, step, books.now.0);
+        let after = Arc::new(after);
         let leaves = step.enters || step.terminal;
         let anew = step.enters && step.after.state != step.to;
         let entered = [leaves.then_some(step.to), anew.then_some(step.after.state)];
@@ -387,15 +403,7 @@ impl Held {
         let at = after.position();
         self.put_down(books, (run, Arc::new(after)), entry, None)
             .await?;
-        Ok(Moved {
-            before: run.position(),
-            after: at,
-            run: None,
-            entered: [None; 2],
-            memory: None,
-            set_off: None,
-            asks: None,
-        })
+        Ok(Moved::plainly(run.position(), at))
     }
 
     async fn put_down(
@@ -412,7 +420,7 @@ impl Held {
             run: after,
             calls,
             running: asks,
-            what: Some(entry.written()),
+            what: Some(entry.told()),
             asking: Asking::Void,
         };
         self.instance.write(books, writing).await
@@ -447,7 +455,7 @@ impl Held {
             mut moved,
             writing,
             asks,
-        } = self.ending(books, run, running, end, None);
+        } = self.ending(books, run, running, end);
         let effects = moved.set_off.as_ref().map(|set_off| &*set_off.names);
         let question = |asker: Asker<'_>| asker.question(books, running, effects.unwrap_or(&[]));
         let asks = asker.filter(|_| asks).map(question);
@@ -467,7 +475,6 @@ impl Held {
         run: &'a Arc<Run>,
         running: &Running,
         (binding, outcome, result): (&Binding, Outcome, Option<&Value>),
-        spare: Option<Arc<Run>>,
     ) -> Ending<'a> {
         let Made { args, principal } = running.made();
         let end = End {
@@ -483,7 +490,7 @@ impl Held {
         }
         let step = books.workflow.step(run, binding, &end);
         let step = self.as_kept(step);
-        let (mut moved, after) = self.moved(books, run, &step, Some(running.call), spare);
+        let (mut moved, after) = self.moved(books, run, &step, Some(running.call));
         if let Some(set_off) = &mut moved.set_off {
             let artifact = Artifact::new(running.kind, &*running.name);
             set_off.done.of_call(artifact, outcome, args, principal);
@@ -500,7 +507,7 @@ impl Held {
             run: after,
             calls: running.call,
             running: None,
-            what: Some(ended.written(books.workflow, &step)),
+            what: Some(ended.told(books.workflow, &step)),
             asking: Asking::Void,
         };
         Ending {
@@ -509,20 +516,6 @@ impl Held {
             asks: step.asks,
         }
     }
-}
-
-/// A run after a step, written over another that nobody has any more, if there is one.
-fn taken(run: &Run, spare: Option<Arc<Run>>, step: impl FnOnce(&mut Run)) -> Arc<Run> {
-    if let Some(mut spare) = spare
-        && let Some(free) = Arc::get_mut(&mut spare)
-    {
-        free.clone_from(run);
-        step(free);
-        return spare;
-    }
-    let mut after = run.clone();
-    step(&mut after);
-    Arc::new(after)
 }
 
 /// What an instance remembers before it begins again.
@@ -538,15 +531,13 @@ fn remembered(run: &Run, step: &Step<'_>) -> Map<String, Value> {
 }
 
 impl Drop for Held {
-    /// Whoever looked after what is due may have found the instance taken, and is told that it is
-    /// free again: in this order, or nobody would hear of it.
     fn drop(&mut self) {
         if !self.has_turn {
             return;
         }
-        let change = self.let_go().rearm();
-        if let Some(change) = change {
-            self.instance.arrange(change);
+        let arranged = self.instance.hand_on(&mut lock(&self.instance.seen));
+        if let Some(arranged) = arranged {
+            self.instance.arrange(arranged);
         }
     }
 }
@@ -558,8 +549,6 @@ pub(crate) struct Turn {
     pub(super) reads_result: bool,
     /// By which binding it runs.
     pub(super) bound: Option<BindingId>,
-    /// A run that the next one can be written over, unless somebody has it.
-    pub(super) spare: Option<Arc<Run>>,
     /// Taken by the commit, unless that leads to a question.
     pub(super) running: Option<Running>,
     /// The client has been told to come back with the answer to the question.

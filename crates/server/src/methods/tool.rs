@@ -1,6 +1,6 @@
 //! Calls of tools.
 
-use super::{Asked, Call, Limits, Plan, Whose, reading};
+use super::{Asked, Call, Limits, Plan, Wanted, Whose, reading};
 use crate::{
     catalogue::CheckedTool,
     handle::{self, OwnTool},
@@ -13,7 +13,7 @@ use crate::{
 use interlock_proto::{Code, Refusal, era, refusal::shortened};
 use interlock_workflow::Kind;
 use serde_json::Value;
-use std::{borrow::Cow, sync::Arc};
+use std::sync::Arc;
 
 impl Inner {
     pub(super) fn call_tool(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
@@ -37,7 +37,8 @@ impl Inner {
         if asked.headers.is_some() && !tool.headers.is_empty() {
             return None;
         }
-        let instance = match self.whose(asked, Kind::Tool, &name, None) {
+        let wanted = self.wanted(tool);
+        let instance = match self.whose(asked, &wanted, None) {
             Ok(Whose::Nobodys) => None,
             Ok(Whose::Known(instance)) => Some(instance),
             Ok(Whose::Sought(_)) | Err(_) => return None,
@@ -51,8 +52,8 @@ impl Inner {
             let kept = keep.then(read).transpose();
             Ok((handler, kept.map_err(|why| wrong(tool, &why.to_string()))?))
         };
-        let (call, limits) = (call_of(tool), limits_of(tool));
-        Some(self.let_in(asked, call, limits, Round::default(), instance, prepare))
+        let limits = limits_of(tool);
+        Some(self.let_in(asked, wanted, limits, Round::default(), instance, prepare))
     }
 
     fn call_with_care(&self, asked: Asked<'_>) -> Result<Plan, Refusal> {
@@ -78,7 +79,7 @@ impl Inner {
             }
             Some(_) | None => None,
         };
-        let (call, limits) = (call_of(tool), limits_of(tool));
+        let (wanted, limits) = (self.wanted(tool), limits_of(tool));
         let tool = Arc::clone(tool);
         let arguments = Value::Object(arguments.unwrap_or_default());
         let prepare = move |_: &Self, _, keep: bool| {
@@ -88,12 +89,16 @@ impl Inner {
             let handler = prepared(&tool, Arguments::Read(object(arguments)))?;
             Ok((handler, kept))
         };
-        self.admitted(asked, call, handle, limits, round, prepare)
+        self.admitted(asked, wanted, handle, limits, round, prepare)
     }
-}
 
-fn call_of(tool: &CheckedTool) -> (Kind, Cow<'static, str>) {
-    (Kind::Tool, tool.tool.model.name.clone())
+    fn wanted(&self, tool: &CheckedTool) -> Wanted {
+        let workflow = self.workflow.as_ref();
+        Wanted {
+            symbol: workflow.and_then(|workflow| tool.symbol(workflow)),
+            ..Wanted::new(Kind::Tool, tool.tool.model.name.clone())
+        }
+    }
 }
 
 fn limits_of(tool: &CheckedTool) -> Limits {

@@ -5,13 +5,16 @@ use crate::{
     flow_guards::{client_of, echo},
 };
 use interlock::{
-    Server, Workflow,
+    Context, Prompt, Server, Tool, Workflow,
     journal::{Entry, What},
     store::{Key, Kind, MemoryStore, Seq, Store},
     workflow::{Busy, Scope, Settings, end, to},
 };
+use interlock_testkit::ManualClock;
 use serde_json::{Value, json};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
+
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What the store has written down about an instance.
 pub(crate) async fn entries(store: &MemoryStore, instance: &str) -> Vec<Value> {
@@ -124,6 +127,89 @@ async fn refusals_are_written_down_although_nothing_else_happens() {
     }
     let journal = entries_when(&store, "global:desk", 4).await;
     assert_eq!(of_kind(&journal, "refused").len(), 3);
+}
+
+/// Whoever reads the journal finds every call that came: those that moved nothing, those whose
+/// arguments were wrong, and those whose turn never came.
+#[tokio::test]
+async fn every_call_leaves_an_entry() {
+    #[derive(serde::Deserialize, interlock::schemars::JsonSchema)]
+    struct Sum {
+        #[expect(dead_code, reason = "nobody pays")]
+        amount: u32,
+    }
+    for is_given in [true, false] {
+        let clock = Arc::new(ManualClock::new());
+        let (work, mut held) = held("work", OnCancel::Stops);
+        let pay = Tool::new("pay", |_: Sum, _: Context| async { "paid" });
+        let flow = Workflow::builder("w")
+            .settings(if is_given {
+                global()
+            } else {
+                Settings::default()
+            })
+            .state("a", |s| {
+                s.initial()
+                    .tool("work", |t| t.success("b"))
+                    .tool("pay", |t| t.success("b"))
+                    .tool("peek", |t| t.success("a"))
+                    .prompt("say", |p| p.success("a"))
+            })
+            .state("b", |s| s.tool("pay", |t| t.success(end("a"))));
+        let mut builder = Server::builder("s", "0")
+            .tool(work.timeout(100 * SECOND))
+            .tool(pay)
+            .tool(echo("peek"))
+            .prompt(Prompt::text("say", "it"))
+            .queue_timeout(5 * SECOND)
+            .clock(clock.clone())
+            .workflow(flow.build().unwrap());
+        if is_given {
+            builder = builder.store(Arc::new(MemoryStore::default()));
+        }
+        let server = builder.build().unwrap();
+        let (mut client, _connection) = client_of(&server).await;
+        client.call("peek", json!({})).await;
+        client.call("peek", json!({"fail": true})).await;
+        client.request("prompts/get", json!({"name": "say"})).await;
+        let (_, wrong) = client.call("pay", json!({"amount": "much"})).await;
+        assert_eq!(refusal(&wrong), 1022, "{wrong}");
+        let first = client.begin("tools/call", json!({"name": "work"})).await;
+        held.started().await;
+        let second = client.begin("tools/call", json!({"name": "work"})).await;
+        client.request("ping", json!({})).await;
+        clock.advance(5 * SECOND);
+        let (_, late) = client.until(second).await;
+        assert_eq!(refusal(&late["result"]), 1069, "{late}");
+        held.let_go(1);
+        let (_, done) = client.until(first).await;
+        let id = &done["result"]["_meta"]["dev.interlock/workflow"]["instance"];
+        let id = id.as_str().unwrap();
+        let journal = server.operator().history(id, 0, 100).await.unwrap();
+        let told = journal.iter().map(|one| {
+            let entry = serde_json::to_value(&one.entry).unwrap();
+            let part = |name: &str| entry[name].as_str().unwrap();
+            match part("what") {
+                "ran" => {
+                    let told = ["kind", "name", "outcome", "state"].map(part);
+                    told.join(" ")
+                }
+                "refused" => format!("{} refused {}", part("name"), entry["code"]),
+                "step" => format!("{} moved {}", part("name"), part("outcome")),
+                other => other.to_owned(),
+            }
+        });
+        let wanted = [
+            "started",
+            "tool peek success a",
+            "tool peek error a",
+            "prompt say success a",
+            "pay refused 1022",
+            "work refused 1069",
+            "work moved success",
+        ];
+        assert_eq!(told.collect::<Vec<_>>(), wanted, "given: {is_given}");
+    }
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
-//! For any workflow and any traffic, the journal gives the present state.
+//! For any workflow and any traffic, the journal gives the present state: of one instance in a store
+//! that others could have, and of each session's own on a server that was given none.
 
 use interlock::{
-    Context, Failure, Server, Tool, Workflow,
+    Context, Failure, Operator, Server, Tool, Workflow,
     journal::{Entry, What, replay},
     model::JsonObject,
     store::{Key, Kind, MemoryStore, Seq, Store, Time},
-    workflow::{self, Finish, Outcome, Record, Scope, Settings, Target, end, to},
+    workflow::{self, Finish, Instance, Outcome, Record, Scope, Settings, Target, end, to},
 };
 use interlock_testkit::{Client, ManualClock, connect};
 use proptest::{prelude::*, test_runner::TestRunner};
@@ -35,6 +36,8 @@ struct PlanState {
 struct PlanBinding {
     tool: usize,
     guarded: bool,
+    /// Whatever comes of a call, it moves nothing.
+    stays: bool,
     hold: bool,
     edges: Vec<(Outcome, Vec<PlanEdge>)>,
 }
@@ -67,15 +70,16 @@ fn bindings(states: usize) -> impl Strategy<Value = PlanBinding> {
     let outcomes = prop::sample::subsequence(Outcome::ALL.to_vec(), 1..=5);
     let alternatives = prop::collection::vec(edges(states), 1..=3);
     let all = prop::collection::vec(alternatives, 5);
-    let flags = (prop::bool::weighted(0.3), prop::bool::weighted(0.2));
-    (0..TOOLS.len(), flags, outcomes, all).prop_map(|(tool, (guarded, hold), outcomes, edges)| {
-        PlanBinding {
+    let flags = [0.3, 0.3, 0.2].map(prop::bool::weighted);
+    (0..TOOLS.len(), flags, outcomes, all).prop_map(
+        |(tool, [guarded, stays, hold], outcomes, edges)| PlanBinding {
             tool,
             guarded,
+            stays,
             hold,
             edges: outcomes.into_iter().zip(edges).collect(),
-        }
-    })
+        },
+    )
 }
 
 fn states(count: usize) -> impl Strategy<Value = PlanState> {
@@ -83,7 +87,7 @@ fn states(count: usize) -> impl Strategy<Value = PlanState> {
     let bindings = prop::collection::vec(bindings(count), 1..4);
     let timers = prop::collection::vec(edges(count), 0..3);
     let sampling = (edges(count), prop::option::of(edges(count)));
-    let sampling = prop::option::weighted(0.3, sampling);
+    let sampling = prop::option::weighted(0.5, sampling);
     let terminal = prop::bool::weighted(0.1);
     (terminal, max_visits, bindings, timers, sampling).prop_map(
         |(terminal, max_visits, mut bindings, timers, sampling)| {
@@ -126,9 +130,9 @@ impl PlanEdge {
 }
 
 impl Plan {
-    fn build(&self) -> Option<Workflow> {
+    fn build(&self, scope: Scope) -> Option<Workflow> {
         let settings = Settings {
-            scope: Scope::Global,
+            scope,
             finish: if self.stays {
                 Finish::Stay
             } else {
@@ -143,15 +147,15 @@ impl Plan {
         };
         let mut builder = Workflow::builder("w").settings(settings);
         for (at, plan) in self.states.iter().enumerate() {
-            builder = builder.state(format!("s{at}"), |s| plan.define(at == 0, s));
+            builder = builder.state(format!("s{at}"), |s| plan.define(at, s));
         }
         builder.build().ok()
     }
 }
 
 impl PlanState {
-    fn define(&self, initial: bool, mut s: workflow::StateBuilder) -> workflow::StateBuilder {
-        if initial {
+    fn define(&self, at: usize, mut s: workflow::StateBuilder) -> workflow::StateBuilder {
+        if at == 0 {
             s = s.initial();
         }
         if self.terminal {
@@ -164,6 +168,9 @@ impl PlanState {
             s = s.tool(TOOLS[binding.tool], |mut t| {
                 if binding.guarded {
                     t = t.when("args.g < 2");
+                }
+                if binding.stays {
+                    return t.success(format!("s{at}"));
                 }
                 if binding.hold {
                     t = t.hold();
@@ -230,29 +237,36 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(act, 1..25)
 }
 
-/// A tool that does what its arguments say.
-fn puppet(name: &'static str) -> Tool {
+/// A tool that does what its arguments say, at once or not quite.
+fn puppet(name: &'static str, at_once: bool) -> Tool {
     let schema = JsonObject::from_iter([("type".to_owned(), json!("object"))]);
-    Tool::raw(name, schema, |arguments, context: Context| async move {
-        let says = |what: &str| arguments.get(what) == Some(&json!(true));
-        if says("hang") {
-            if says("stops") {
-                context.cancelled().await;
-                return Err(Failure::stopped());
+    Tool::raw(
+        name,
+        schema,
+        move |arguments, context: Context| async move {
+            let says = |what: &str| arguments.get(what) == Some(&json!(true));
+            if says("hang") {
+                if says("stops") {
+                    context.cancelled().await;
+                    return Err(Failure::stopped());
+                }
+                std::future::pending::<()>().await;
             }
-            std::future::pending::<()>().await;
-        }
-        if says("fail") {
-            return Err(Failure::new("as asked"));
-        }
-        tokio::task::yield_now().await;
-        Ok(interlock::Json(json!({"n": 1})))
-    })
+            if says("fail") {
+                return Err(Failure::new("as asked"));
+            }
+            if !at_once {
+                tokio::task::yield_now().await;
+            }
+            Ok(interlock::Json(json!({"n": 1})))
+        },
+    )
 }
 
 /// Reads so many answers, and answers what the client's model is asked meanwhile: with something,
-/// with an error, with nonsense.
-async fn answers(client: &mut Client, mut open: usize) {
+/// with an error, with nonsense. Which instance the answers were about.
+async fn answers(client: &mut Client, mut open: usize) -> Option<String> {
+    let mut instance = None;
     while open > 0 {
         let message = client.receive().await.unwrap();
         if message["method"] == "sampling/createMessage" {
@@ -265,9 +279,12 @@ async fn answers(client: &mut Client, mut open: usize) {
             }
             client.send(answer).await;
         } else if message.get("method").is_none() {
+            let place = &message["result"]["_meta"]["dev.interlock/workflow"];
+            instance = place["instance"].as_str().map(str::to_owned).or(instance);
             open -= 1;
         }
     }
+    instance
 }
 
 /// How much a journal has to tell.
@@ -275,14 +292,45 @@ async fn answers(client: &mut Client, mut open: usize) {
 struct Told {
     entries: usize,
     sampled: usize,
+    /// Calls that could not move anything.
+    ran: usize,
+}
+
+impl Told {
+    fn of(entries: &[Entry]) -> Self {
+        let count = |is: fn(&What) -> bool| entries.iter().filter(|entry| is(&entry.what)).count();
+        Self {
+            entries: entries.len(),
+            sampled: count(|what| matches!(what, What::Sampled { .. })),
+            ran: count(|what| matches!(what, What::Ran { .. })),
+        }
+    }
+
+    const fn and(self, other: Self) -> Self {
+        Self {
+            entries: self.entries + other.entries,
+            sampled: self.sampled + other.sampled,
+            ran: self.ran + other.ran,
+        }
+    }
+}
+
+/// Where instances are kept.
+enum Kept {
+    /// In a store that others could have: one for all.
+    Given(MemoryStore),
+    /// Nowhere but in the server: one for each session.
+    Own(Operator),
 }
 
 struct Stage {
     flow: Workflow,
     clock: Arc<ManualClock>,
-    store: MemoryStore,
+    kept: Kept,
     one: Client,
     two: Client,
+    /// The instance of the first client, once it is known.
+    instance: Option<String>,
 }
 
 impl Stage {
@@ -292,7 +340,8 @@ impl Stage {
                 let arguments = json!({"g": g, "fail": fail});
                 let params = json!({"name": TOOLS[*tool], "arguments": arguments});
                 self.one.begin("tools/call", params).await;
-                answers(&mut self.one, 1).await;
+                let about = answers(&mut self.one, 1).await;
+                self.instance = about.or(self.instance.take());
             }
             Act::Burst(calls) => {
                 let mut open = [0, 0];
@@ -358,11 +407,18 @@ impl Stage {
         }
     }
 
-    /// What is stored is what the journal tells, and what clients see.
+    /// What is kept is what the journal tells, and what clients see.
     async fn check(&mut self) -> Result<Told, TestCaseError> {
+        match &self.kept {
+            Kept::Given(store) => self.check_given(&store.clone()).await,
+            Kept::Own(operator) => self.check_own(&operator.clone()).await,
+        }
+    }
+
+    async fn check_given(&mut self, store: &MemoryStore) -> Result<Told, TestCaseError> {
         let key = Key::new(Kind::from_static("instance"), "global:w").unwrap();
-        let record = self.store.load(&key, Time(0)).await.unwrap();
-        let journal = self.store.journal(&key, Seq::START, 100_000).await.unwrap();
+        let record = store.load(&key, Time(0)).await.unwrap();
+        let journal = store.journal(&key, Seq::START, 100_000).await.unwrap();
         let Some(record) = record else {
             return Ok(Told::default());
         };
@@ -373,23 +429,57 @@ impl Stage {
             .iter()
             .map(|logged| serde_json::from_slice(&logged.bytes));
         let entries: Vec<Entry> = entries.collect::<Result<_, _>>().unwrap();
-        let replayed = replay(&self.flow, &entries).unwrap();
+        let replayed = self.replayed(&entries)?;
         prop_assert_eq!(&replayed, &stored, "{:#?}", entries);
+        self.sees(&replayed).await?;
+        Ok(Told::of(&entries))
+    }
+
+    async fn check_own(&mut self, operator: &Operator) -> Result<Told, TestCaseError> {
+        let mut told = Told::default();
+        for summary in operator.instances(None, 10).await.unwrap() {
+            let id = &summary.id;
+            let entries = operator.history(id, 0, 1_000).await.unwrap();
+            let entries: Vec<_> = entries.into_iter().map(|one| one.entry).collect();
+            let replayed = self.replayed(&entries)?;
+            let (position, shown) = (replayed.position(), operator.show(id).await.unwrap());
+            let name = self.flow.state_name(position.state);
+            prop_assert_eq!(
+                (&*shown.summary.state, shown.summary.finished),
+                (name, position.finished)
+            );
+            prop_assert_eq!(&shown.memory, replayed.memory(), "{:#?}", entries);
+            prop_assert_eq!(shown.summary.due, replayed.due());
+            prop_assert_eq!(shown.summary.held.is_some(), replayed.held().is_some());
+            for (state, visits) in &shown.visits {
+                let state = self.flow.state_id(state).unwrap();
+                prop_assert_eq!(replayed.visits(state), *visits, "{:#?}", entries);
+            }
+            if self.instance.as_ref() == Some(id) {
+                self.sees(&replayed).await?;
+            }
+            told = told.and(Told::of(&entries));
+        }
+        Ok(told)
+    }
+
+    fn replayed(&self, entries: &[Entry]) -> Result<Instance, TestCaseError> {
         prop_assert!(entries.iter().map(|entry| entry.at).is_sorted());
+        Ok(replay(&self.flow, entries).unwrap())
+    }
+
+    /// The first client is shown what is callable there.
+    async fn sees(&mut self, instance: &Instance) -> Result<(), TestCaseError> {
         let seen = self.one.tools().await;
-        let position = replayed.position();
-        let visible: Vec<_> = self.flow.visible(position, workflow::Kind::Tool).collect();
-        prop_assert_eq!(seen, visible);
-        let is_sampled = |entry: &&Entry| matches!(entry.what, What::Sampled { .. });
-        Ok(Told {
-            entries: entries.len(),
-            sampled: entries.iter().filter(is_sampled).count(),
-        })
+        let visible = self.flow.visible(instance.position(), workflow::Kind::Tool);
+        prop_assert_eq!(seen, visible.collect::<Vec<_>>());
+        Ok(())
     }
 }
 
 async fn play(flow: Workflow, acts: &[Act]) -> Result<Told, TestCaseError> {
-    let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let clock = Arc::new(ManualClock::new());
+    let store = (flow.settings().scope == Scope::Global).then(MemoryStore::default);
     let used: Vec<_> = flow
         .artifacts(workflow::Kind::Tool)
         .map(str::to_owned)
@@ -397,11 +487,12 @@ async fn play(flow: Workflow, acts: &[Act]) -> Result<Told, TestCaseError> {
     let tools = TOOLS
         .into_iter()
         .filter(|name| used.iter().any(|used| used == name));
-    let builder = Server::builder("s", "0").clock(clock.clone());
-    let builder = builder
-        .store(Arc::new(store.clone()))
-        .workflow(flow.clone());
-    let server = tools.map(puppet).fold(builder, interlock::Builder::tool);
+    let mut builder = Server::builder("s", "0").clock(clock.clone());
+    if let Some(store) = &store {
+        builder = builder.store(Arc::new(store.clone()));
+    }
+    let tools = tools.map(|name| puppet(name, store.is_none()));
+    let server = tools.fold(builder.workflow(flow.clone()), interlock::Builder::tool);
     let server = server.build().unwrap();
     let (mut one, _one) = connect(&server);
     let (mut two, _two) = connect(&server);
@@ -411,9 +502,13 @@ async fn play(flow: Workflow, acts: &[Act]) -> Result<Told, TestCaseError> {
     let mut stage = Stage {
         flow,
         clock,
-        store,
+        kept: match store {
+            Some(store) => Kept::Given(store),
+            None => Kept::Own(server.operator()),
+        },
         one,
         two,
+        instance: None,
     };
     let mut told = Told::default();
     for act in acts {
@@ -423,8 +518,8 @@ async fn play(flow: Workflow, acts: &[Act]) -> Result<Told, TestCaseError> {
     Ok(told)
 }
 
-#[test]
-fn a_journal_gives_the_present_state() {
+/// Plays many workflows, and says how much there was to tell in all.
+fn play_many(scope: Scope) -> Told {
     let mut runner = TestRunner::new(ProptestConfig {
         cases: 128,
         max_global_rejects: 10_000,
@@ -433,20 +528,31 @@ fn a_journal_gives_the_present_state() {
     });
     let total = std::cell::Cell::new(Told::default());
     let played = runner.run(&(plans(), acts()), |(plan, acts)| {
-        let Some(flow) = plan.build() else {
+        let Some(flow) = plan.build(scope) else {
             return Err(TestCaseError::reject("not a valid workflow"));
         };
         let runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = { runtime }.enable_all().build().unwrap();
         let told = runtime.block_on(play(flow, &acts))?;
-        total.set(Told {
-            entries: total.get().entries + told.entries,
-            sampled: total.get().sampled + told.sampled,
-        });
+        total.set(total.get().and(told));
         Ok(())
     });
     played.unwrap();
-    let Told { entries, sampled } = total.get();
-    assert!(entries > 500, "{entries} entries say little");
-    assert!(sampled > 20, "{sampled} answers say little");
+    total.get()
+}
+
+#[test]
+fn a_journal_gives_the_present_state() {
+    let told = play_many(Scope::Global);
+    assert!(told.entries > 500, "{} entries say little", told.entries);
+    assert!(told.sampled > 20, "{} answers say little", told.sampled);
+    assert!(told.ran > 50, "{} calls that stay say little", told.ran);
+}
+
+#[test]
+fn so_does_that_of_a_session_whose_server_was_given_no_store() {
+    let told = play_many(Scope::Session);
+    assert!(told.entries > 500, "{} entries say little", told.entries);
+    assert!(told.sampled > 20, "{} answers say little", told.sampled);
+    assert!(told.ran > 50, "{} calls that stay say little", told.ran);
 }

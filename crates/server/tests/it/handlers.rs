@@ -394,6 +394,25 @@ async fn waiting_too_long_for_its_turn_moves_nothing() {
     assert!(held.is_quiet());
 }
 
+/// What a handler leaves behind sees the instance as the handler did, though its call was over at once
+/// and has moved it. Seen to fail with a context that looks when it is asked.
+#[tokio::test]
+async fn a_context_that_outlives_its_call_shows_what_was_before_the_step() {
+    let (on_kept, mut kept) = tokio::sync::mpsc::unbounded_channel();
+    let work = Tool::new("work", move |_: NoArguments, context: Context| {
+        on_kept.send(context).unwrap();
+        std::future::ready("worked")
+    });
+    let (mut client, _connection) = connect(&desk(work).build().unwrap());
+    client.initialize().await;
+    let id = begin(&mut client).await;
+    let (_, answer) = client.until(id).await;
+    assert_eq!(answer["result"]["content"][0]["text"], "worked");
+    assert_eq!(state(&mut client).await, "done");
+    let context = kept.recv().await.unwrap();
+    assert_eq!(context.state(), Some("open"));
+}
+
 #[tokio::test]
 async fn a_blocking_tool_does_not_stall_the_loop() {
     let (let_go, gate) = mpsc::channel::<()>();

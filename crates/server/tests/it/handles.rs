@@ -461,6 +461,7 @@ async fn a_handle_expires_when_nobody_uses_it() {
         .call(&mut client, "peek", json!({"workflow": unused}))
         .await;
     assert_eq!(refusal(&gone), 1021, "{gone}");
+    assert!(text(&gone).contains("workflow_start"), "{gone}");
     // What has expired leaves the store when others are started, at the latest.
     let kind = StoreKind::from_static("instance");
     let never = Time(u64::MAX);

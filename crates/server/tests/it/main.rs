@@ -25,6 +25,7 @@ mod flow_hostile_handles;
 mod flow_joined;
 mod flow_journal;
 mod flow_listed;
+mod flow_modern;
 mod flow_nodes;
 mod flow_operator;
 mod flow_principal;

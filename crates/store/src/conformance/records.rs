@@ -1,7 +1,5 @@
 //! Promises about records: compare-and-swap, all or nothing, versions, listing.
 
-use std::sync::Arc;
-
 use crate::{Change, Entry, Key, Store, StoreError, Time, Value, Version};
 
 use super::{
@@ -53,7 +51,7 @@ pub async fn what_is_committed_at_once_is_committed_or_nothing_is_done(store: &d
     let Some(committed) = store.commit_at_once(changes, entries, NOW) else {
         assert_eq!(load(store, &key).await, None, "it said that it did nothing");
         assert!(journal(store, &key).await.is_empty(), "nor wrote anything");
-        return append(store, &key).await;
+        return;
     };
     let versions = committed.expect("the place is free");
     let record = load(store, &key).await.expect("it was just created");
@@ -66,34 +64,6 @@ pub async fn what_is_committed_at_once_is_committed_or_nothing_is_done(store: &d
         "the place is taken"
     );
     assert_eq!(journal(store, &key).await.len(), 1, "all or nothing");
-    append(store, &key).await;
-}
-
-/// What is appended at once is the last entry, or is given back.
-async fn append(store: &dyn Store, key: &Key) {
-    let before = journal(store, key).await.len();
-    let bytes = Arc::from(*b"went on");
-    let appended = store.append_at_once(key, Arc::clone(&bytes), NOW);
-    let written = journal(store, key).await;
-    match appended {
-        Ok(appended) => {
-            appended.expect("an entry alone conflicts with nothing");
-            assert_eq!(written.len(), before + 1, "one entry was written");
-            let last = written.last().map(|entry| &entry.bytes);
-            assert_eq!(last, Some(&bytes), "it is the last one");
-        }
-        Err(back) => {
-            assert_eq!(back, bytes, "it is given back as it was");
-            assert_eq!(written.len(), before, "it said that it did nothing");
-        }
-    }
-    let long = Arc::from(vec![0; Value::MAX_BYTES + 1]);
-    let refused = store.append_at_once(key, long, NOW);
-    assert!(
-        matches!(refused, Err(_) | Ok(Err(StoreError::TooLarge { .. }))),
-        "an entry has its limit"
-    );
-    assert_eq!(journal(store, key).await.len(), written.len());
 }
 
 /// A create conflicts where there is a record, and works where it was deleted.

@@ -1,6 +1,6 @@
 //! The suite can fail: for every promise a store that breaks it, and the words of the complaint.
 
-use std::{slice, sync::Arc};
+use std::slice;
 
 use async_trait::async_trait;
 use interlock_store::{
@@ -65,20 +65,6 @@ async fn a_journal_that_tells_of_refused_commits() {
 }
 
 #[tokio::test]
-#[should_panic(expected = "it said that it did nothing")]
-async fn an_entry_that_is_appended_and_given_back() {
-    let store = Broken::by(Fault::AppendsInSecret);
-    conformance::records::what_is_committed_at_once_is_committed_or_nothing_is_done(&store).await;
-}
-
-#[tokio::test]
-#[should_panic(expected = "one entry was written")]
-async fn an_entry_that_is_kept_and_not_appended() {
-    let store = Broken::by(Fault::AppendsNothing);
-    conformance::records::what_is_committed_at_once_is_committed_or_nothing_is_done(&store).await;
-}
-
-#[tokio::test]
 #[should_panic(expected = "it was committed")]
 async fn what_was_committed_survives_reopening() {
     let open = async || MemoryStore::default();
@@ -135,10 +121,6 @@ enum Fault {
     SpeaksOfOne,
     /// What is committed at once is committed, and said not to be.
     CommitsInSecret,
-    /// What is appended at once is appended and given back.
-    AppendsInSecret,
-    /// What is appended at once is said to be, and is not.
-    AppendsNothing,
 }
 
 struct Broken {
@@ -272,9 +254,7 @@ impl Store for Broken {
             | Fault::Truncates
             | Fault::IgnoresLimits
             | Fault::PrunesNothing
-            | Fault::CommitsInSecret
-            | Fault::AppendsInSecret
-            | Fault::AppendsNothing => self.inner.commit(changes, entries, now).await,
+            | Fault::CommitsInSecret => self.inner.commit(changes, entries, now).await,
         }
     }
 
@@ -288,21 +268,6 @@ impl Store for Broken {
             let _ = self.inner.commit_at_once(changes, entries, now);
         }
         None
-    }
-
-    fn append_at_once(
-        &self,
-        key: &Key,
-        bytes: Arc<[u8]>,
-        now: Time,
-    ) -> Result<Result<(), StoreError>, Arc<[u8]>> {
-        if self.fault == Fault::AppendsNothing {
-            return Ok(Ok(()));
-        }
-        if self.fault == Fault::AppendsInSecret {
-            let _ = self.inner.append_at_once(key, Arc::clone(&bytes), now);
-        }
-        Err(bytes)
     }
 
     async fn list(

@@ -3,7 +3,9 @@
 mod uris;
 
 use super::*;
-use crate::{Builder, Finish, Settings, end, rust, to};
+use crate::{
+    Builder, End, Fault, Finish, Outcome, Settings, Step, end, instance::MOST_MEMORY, rust, to,
+};
 use serde_json::{Value::Null, json};
 use std::time::Duration;
 

@@ -194,6 +194,12 @@ fn leads(flow: &Workflow, from: StateId, hop: &Hop<'_>) -> bool {
     false
 }
 
+/// Every end of every call that some state binds.
+fn calls(flow: &Workflow) -> impl Iterator<Item = (&Binding, Outcome)> {
+    let bindings = flow.states().flat_map(|state| flow.bindings(state));
+    bindings.flat_map(|binding| Outcome::ALL.map(|outcome| (binding, outcome)))
+}
+
 /// The argument that makes this edge the one that is taken.
 fn argument_for(edge: &Edge) -> Value {
     let guard = edge.when.as_ref().map(ToString::to_string);
@@ -223,6 +229,11 @@ fn random_workflows_are_worth_playing() {
     assert!(with(|cause| matches!(cause, Cause::Sampling { .. })) > 20);
     let guarded = |flow: &&Workflow| flow.edges().any(|(_, edge)| edge.when.is_some());
     assert!(flows.iter().filter(guarded).count() > 50);
+    let is_plain = |flow: &&Workflow| {
+        let mut calls = calls(flow).map(|(binding, outcome)| flow.plain(binding, outcome));
+        calls.any(|edge| edge.is_some_and(|edge| !flow.edge(edge).stays()))
+    };
+    assert!(flows.iter().filter(is_plain).count() > 50);
     assert!(
         flows
             .iter()
@@ -316,6 +327,30 @@ proptest! {
         }
         let missed = flow.covering_paths().missed.len();
         prop_assert_eq!(taken.len() + missed, flow.edges().len());
+    }
+
+    #[test]
+    fn a_plain_edge_leads_where_its_step_does(plan in plans()) {
+        let Some(flow) = plan.build() else { return Ok(()) };
+        for (binding, outcome) in calls(&flow) {
+            let mut instance = flow.start(0);
+            let instance = at_state(&flow, binding.state(), &mut instance);
+            let Some(edge) = flow.plain(binding, outcome) else { continue };
+            if instance.position().state != binding.state() {
+                // No edge leads there.
+                continue;
+            }
+            let step = flow.step(&instance, binding, &End::from(outcome));
+            prop_assert_eq!(step.taken, Some(edge));
+            prop_assert_eq!(step.usual(&flow, outcome), Some(edge));
+            prop_assert!(step.set.is_empty() && step.effects.is_empty() && step.faults.is_empty());
+            prop_assert!(!step.asks && !step.terminal && step.held.is_none());
+            prop_assert!(!step.enters || flow.state(step.to).instructions().is_none());
+            let (mut stepped, mut gone) = (instance.clone(), instance);
+            stepped.apply(&flow, &step, 7);
+            gone.go_along(&flow, edge, 7);
+            prop_assert_eq!(stepped, gone);
+        }
     }
 
     #[test]

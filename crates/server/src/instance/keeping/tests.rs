@@ -1,7 +1,7 @@
 //! How instances are kept, without a server around them.
 
 use super::*;
-use crate::instance::{Alarms, Marked, Sight, Turn};
+use crate::instance::{Alarms, Brief, Judged, MOST_RUNS, Marked, Moved, Turn};
 use futures_util::FutureExt;
 use interlock_store::{Key, MemoryStore};
 use interlock_workflow::{Binding, Kind, Outcome, Pass, Workflow, end};
@@ -15,6 +15,18 @@ fn flow() -> Workflow {
                 .tool("go", |t| t.success(end("a")).unknown("unclear"))
         })
         .state("unclear", |s| s.tool("end", |t| t.success(end("a"))))
+        .build()
+        .unwrap()
+}
+
+/// Every call of `go` leads on, and nothing has to be worked out for that.
+fn ring() -> Workflow {
+    Workflow::builder("ring")
+        .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+        .state("b", |s| {
+            s.tool("go", |t| t.success("a"))
+                .tool("end", |t| t.success(end("a")))
+        })
         .build()
         .unwrap()
 }
@@ -61,7 +73,7 @@ async fn a_journal_is_kept_within_its_limit_whatever_fills_it() {
         for _ in 0..20 {
             instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
         }
-        instance.write_refusals(&books).await.unwrap();
+        instance.write_untold(&books).await.unwrap();
         let mut turn = begin(&instance, books, NOW).await;
         turn.commit(books, Outcome::Success, None, None)
             .await
@@ -176,7 +188,7 @@ async fn a_call_is_marked_only_on_the_instance_that_it_was_judged_on() {
         };
         let here = instance(&flow);
         let held = here.turn_at_once().unwrap();
-        let judged = held.judge_at_once(&all, None, |run| {
+        let judged = held.judge_at_once(&all, |run| {
             assert!(here.seen.try_lock().is_ok(), "guards are anybody's code");
             go(&flow, run)
         });
@@ -187,9 +199,12 @@ async fn a_call_is_marked_only_on_the_instance_that_it_was_judged_on() {
             .unwrap();
         here.find(all).await.unwrap();
         let held = if at_once {
-            held.mark_at_once(&all, judged, None, NOW).err()
+            match is_ours {
+                true => held.begin_at_once(&all, &judged, NOW).err(),
+                false => held.mark_at_once(&all, &judged, None, NOW).err(),
+            }
         } else {
-            let judged = (judged.sight.run, judged.binding);
+            let judged = (judged.on.unwrap(), judged.binding);
             match held.mark(all, judged, (None, None), NOW).await.unwrap() {
                 Marked::Stale(held) => Some(held),
                 Marked::Yes(_) => None,
@@ -201,12 +216,24 @@ async fn a_call_is_marked_only_on_the_instance_that_it_was_judged_on() {
 }
 
 /// A call that begins at once, as one of a session does that has no store but the server's own.
-fn begin_at_once(instance: &Arc<Instance>, books: Books<'_>) -> (Turn, Sight) {
+fn begin_at_once(instance: &Arc<Instance>, books: Books<'_>) -> Brief {
     let held = instance.turn_at_once().unwrap();
-    let sure = go(books.workflow, &instance.run());
-    let judged = held.judge_at_once(&books, sure, |_| None);
-    let marked = held.mark_at_once(&books, judged.unwrap(), None, Time(9_000));
-    marked.ok().unwrap().unwrap()
+    let judged = Judged::sure(go(books.workflow, &instance.run()).unwrap());
+    held.begin_at_once(&books, &judged, Time(9_000))
+        .ok()
+        .unwrap()
+}
+
+/// How such a call ends, if nobody has to wait for that.
+fn end_at_once(brief: Brief, books: &Books<'_>, outcome: Outcome) -> Option<Moved> {
+    match brief.commit(books, outcome) {
+        Ok(moved) => Some(moved),
+        Err(brief) => {
+            let mut turn = brief.into_turn(books.workflow, None);
+            let committed = turn.commit_at_once(books, outcome, None)?;
+            Some(committed.unwrap())
+        }
+    }
 }
 
 fn go<'w>(workflow: &'w Workflow, run: &Run) -> Option<&'w Binding> {
@@ -223,15 +250,13 @@ async fn a_call_that_ends_at_once_moves_the_instance_as_it_is() {
     for (outcome, ends) in [(Outcome::Success, true), (Outcome::Unknown, false)] {
         let (store, flow) = (MemoryStore::default(), flow());
         let (all, here) = (books(&store, &flow, NOW), instance(&flow));
-        let (mut turn, sight) = begin_at_once(&here, all);
-        assert!(here.is_still(&sight));
+        let brief = begin_at_once(&here, all);
         let mut other = begin(&instance(&flow), all, NOW).await;
         other.commit(all, outcome, None, None).await.unwrap();
         here.find(all).await.unwrap();
-        assert!(!here.is_still(&sight));
         // It is not bound where the other one came to, or it is again.
-        let ended = turn.commit_at_once(&all, Outcome::Success, None, Some(&sight));
-        assert_eq!(ended.map(|ended| ended.is_ok()), ends.then_some(true));
+        let ended = end_at_once(brief, &all, Outcome::Success);
+        assert_eq!(ended.is_some(), ends);
     }
 }
 
@@ -240,13 +265,10 @@ async fn a_call_that_ends_at_once_moves_the_instance_as_it_is() {
 async fn what_is_shown_is_what_is_known() {
     let (store, flow) = (MemoryStore::default(), flow());
     let (all, here) = (books(&store, &flow, NOW), instance(&flow));
-    for outcome in [Outcome::Success, Outcome::Unknown] {
-        let (mut turn, sight) = begin_at_once(&here, all);
-        let moved = turn.commit_at_once(&all, outcome, None, Some(&sight));
-        let after = moved.unwrap().unwrap().after;
+    for outcome in [Outcome::Success, Outcome::Error, Outcome::Unknown] {
+        let brief = begin_at_once(&here, all);
+        let after = end_at_once(brief, &all, outcome).unwrap().after;
         assert_eq!((here.position(), here.run().position()), (after, after));
-        assert!(!here.is_still(&sight));
-        assert!(here.is_still(&here.sight()));
     }
     assert_eq!(state(&here, &flow), "unclear");
 }
@@ -261,10 +283,8 @@ async fn what_is_unclear_is_told_once() {
     let store = MemoryStore::default();
     let (all, here) = (books(&store, &flow, NOW), instance(&flow));
     assert_eq!(here.tell_unclear(), None);
-    let (mut turn, sight) = begin_at_once(&here, all);
-    let moved = turn.commit_at_once(&all, Outcome::Unknown, None, Some(&sight));
-    assert!(moved.unwrap().is_ok());
-    drop(turn);
+    let brief = begin_at_once(&here, all);
+    assert!(end_at_once(brief, &all, Outcome::Unknown).is_some());
     let other = instance(&flow);
     other.find(all).await.unwrap();
     for one in [here, other] {
@@ -276,9 +296,7 @@ async fn what_is_unclear_is_told_once() {
 /// Two steps: the first is written, and the record of the second is to follow.
 fn get_behind(instance: &Arc<Instance>, books: Books<'_>) {
     for _ in 0..2 {
-        let (mut turn, sight) = begin_at_once(instance, books);
-        let moved = turn.commit_at_once(&books, Outcome::Success, None, Some(&sight));
-        moved.unwrap().unwrap();
+        step(instance, &books);
     }
     assert!(lock(&instance.seen).is_behind);
 }
@@ -303,7 +321,7 @@ async fn a_call_that_is_lost_stays_lost_whenever_the_record_follows() {
         let (store, flow) = (MemoryStore::default(), flow());
         let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
         get_behind(&instance, books);
-        let (turn, _) = begin_at_once(&instance, books);
+        let turn = begin_at_once(&instance, books).into_turn(&flow, None);
         if writes_first {
             instance.write_record(&books).await.unwrap();
             drop(turn);
@@ -317,9 +335,26 @@ async fn a_call_that_is_lost_stays_lost_whenever_the_record_follows() {
     }
 }
 
-async fn entries(store: &MemoryStore) -> usize {
-    let key = Key::new(super::super::KIND, "i").unwrap();
-    store.journal(&key, Seq::START, 1_000).await.unwrap().len()
+/// What the journal says, as somebody finds it who looks: the calls that ended, by number, and
+/// everything else in words.
+async fn told(instance: &Instance, books: &Books<'_>) -> Vec<String> {
+    instance.write_untold(books).await.unwrap();
+    let journal = books.store.journal(&instance.key, Seq::START, 1_000);
+    let journal = journal.await.unwrap();
+    let entries = journal.iter().map(|logged| {
+        let entry: serde_json::Value = serde_json::from_slice(&logged.bytes).unwrap();
+        match entry["what"].as_str().unwrap() {
+            "step" => entry["call"].to_string(),
+            "left_out" => format!("{} left out", entry["entries"]),
+            other => other.to_owned(),
+        }
+    });
+    entries.collect()
+}
+
+fn step(instance: &Arc<Instance>, books: &Books<'_>) {
+    let brief = begin_at_once(instance, *books);
+    end_at_once(brief, books, Outcome::Success).unwrap();
 }
 
 #[tokio::test]
@@ -327,19 +362,17 @@ async fn nothing_is_written_at_once_while_somebody_has_the_pen() {
     let (store, flow) = (MemoryStore::default(), flow());
     let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
     get_behind(&instance, books);
-    let written = entries(&store).await;
     let end = Outcome::Success;
-    let (mut turn, _) = begin_at_once(&instance, books);
+    let brief = begin_at_once(&instance, books);
     let pen = Grip::take(&instance.pen).await;
-    assert!(turn.commit_at_once(&books, end, None, None).is_none());
-    assert_eq!(entries(&store).await, written);
+    let brief = brief.commit(&books, end).unwrap_err();
+    let mut turn = brief.into_turn(&flow, None);
+    assert!(turn.commit_at_once(&books, end, None).is_none());
     drop(pen);
-    assert!(
-        turn.commit_at_once(&books, end, None, None)
-            .unwrap()
-            .is_ok()
-    );
-    assert_eq!(entries(&store).await, written + 1);
+    assert_eq!(told(&instance, &books).await, ["started", "1", "2"]);
+    let committed = turn.commit_at_once(&books, end, None);
+    assert!(committed.unwrap().is_ok());
+    assert_eq!(told(&instance, &books).await, ["started", "1", "2", "3"]);
 }
 
 #[tokio::test]
@@ -348,47 +381,262 @@ async fn what_was_refused_before_a_move_at_once_stands_before_it_in_the_journal(
     let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
     get_behind(&instance, books);
     instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
-    let (mut turn, _) = begin_at_once(&instance, books);
-    let moved = turn.commit_at_once(&books, Outcome::Success, None, None);
-    moved.unwrap().unwrap();
-    let key = Key::new(super::super::KIND, "i").unwrap();
-    let journal = store.journal(&key, Seq::START, 1_000).await.unwrap();
-    let told: Vec<String> = journal
-        .iter()
-        .map(|entry| {
-            let entry: serde_json::Value = serde_json::from_slice(&entry.bytes).unwrap();
-            entry["what"].as_str().unwrap().to_owned()
-        })
-        .collect();
-    assert_eq!(told, ["started", "step", "step", "refused", "step"]);
+    step(&instance, &books);
+    instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
+    let wanted = ["started", "1", "2", "refused", "3", "refused"];
+    assert_eq!(told(&instance, &books).await, wanted);
+    // Whoever looks twice finds the same.
+    assert_eq!(told(&instance, &books).await, wanted);
 }
 
-/// What a handler sees of an instance is what it was when its call began, however long it keeps
-/// that.
+/// Seen to fail with a journal whose older half stays: replaying it would go wrong.
 #[tokio::test]
-async fn a_run_that_somebody_has_is_not_written_over() {
+async fn a_journal_that_was_cut_in_memory_has_no_gap() {
+    for looks_before in [true, false] {
+        let (store, flow) = (MemoryStore::default(), flow());
+        let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+        get_behind(&instance, books);
+        if looks_before {
+            assert_eq!(told(&instance, &books).await, ["started", "1", "2"]);
+        }
+        for _ in 0..25 {
+            step(&instance, &books);
+        }
+        let left_out = if looks_before { 15 } else { 16 };
+        let wanted = cut(left_out, 18..=27);
+        assert_eq!(told(&instance, &books).await, wanted, "{looks_before}");
+        step(&instance, &books);
+        assert_eq!(told(&instance, &books).await.last().unwrap(), "28");
+    }
+}
+
+/// Seen to fail with entries that are forgotten when they cannot be written at once.
+#[tokio::test]
+async fn what_cannot_be_told_at_once_is_told_later() {
     let (store, flow) = (MemoryStore::default(), flow());
     let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
-    let step = |now: u64, outcome| {
+    for _ in 0..25 {
+        step(&instance, &books);
+    }
+    // The journal has been cut, and what is stored of it has to go first.
+    let mut turn = begin_at_once(&instance, books).into_turn(&flow, None);
+    turn.write_down_at_once(&books);
+    assert!(!turn.is_written());
+    turn.write_down(&books).await;
+    drop(turn);
+    assert_eq!(told(&instance, &books).await, cut(14, 16..=25));
+}
+
+/// An instance that comes back knows less of what is stored than the store does.
+#[tokio::test]
+async fn a_journal_that_was_cut_has_no_gap_though_its_instance_came_back() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let books = books(&store, &flow, NOW);
+    let first = instance(&flow);
+    first.refused(NOW, Kind::Tool, "end", (1081, "no"));
+    assert_eq!(told(&first, &books).await, ["started", "refused"]);
+    drop(first);
+    let back = instance(&flow);
+    back.find(books).await.unwrap();
+    for _ in 0..25 {
+        step(&back, &books);
+    }
+    assert_eq!(told(&back, &books).await, cut(14, 16..=25));
+}
+
+/// What a journal says whose older part was let go of.
+fn cut(left_out: u64, calls: std::ops::RangeInclusive<u64>) -> Vec<String> {
+    let calls = calls.map(|call| call.to_string());
+    std::iter::once(format!("{left_out} left out"))
+        .chain(calls)
+        .collect()
+}
+
+/// Whatever is kept in memory until somebody reads it must not go with whoever reads it.
+#[tokio::test]
+async fn entries_stay_until_they_are_stored() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    for _ in 0..3 {
+        step(&instance, &books);
+    }
+    // Somebody begins to write, and is dropped before the store has answered.
+    let pen = Grip::take(&instance.pen).await;
+    let run = instance.run();
+    let draft = instance
+        .draft(&books, &Writing::unmoved(&run, 3))
+        .ok()
+        .unwrap();
+    assert_eq!(draft.entries.len(), 2);
+    drop((draft, pen));
+    assert_eq!(told(&instance, &books).await, ["started", "1", "2", "3"]);
+}
+
+/// Calls that move nothing are told of: in order with those that do where nobody else has the store,
+/// and soon elsewhere. There only so many wait to be told of, and the rest is counted.
+#[tokio::test]
+async fn what_moved_nothing_is_told_of() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let ours = books(&store, &flow, NOW);
+    let here = instance(&flow);
+    let bound = go(&flow, &here.run()).unwrap().id();
+    here.ran(&ours, bound, Outcome::Success);
+    step(&here, &ours);
+    here.ran(&ours, bound, Outcome::Error);
+    let pen = Grip::take(&here.pen).await;
+    here.ran(&ours, bound, Outcome::Success);
+    drop(pen);
+    step(&here, &ours);
+    let wanted = ["started", "ran", "1", "ran", "ran", "2"];
+    assert_eq!(told(&here, &ours).await, wanted);
+    // Another server may have this store.
+    let (store, there) = (MemoryStore::default(), instance(&flow));
+    let shared = Books {
+        store: &store,
+        journal_limit: None,
+        ..ours
+    };
+    for _ in 0..MOST_RUNS + 3 {
+        there.ran(&shared, bound, Outcome::Success);
+    }
+    assert!(lock(&there.seen).armed.is_some());
+    there.write_untold(&shared).await.unwrap();
+    let journal = store.journal(&there.key, Seq::START, 10_000);
+    let journal = journal.await.unwrap();
+    assert_eq!(journal.len(), 1 + MOST_RUNS + 1);
+    let last: Entry = serde_json::from_slice(&journal.last().unwrap().bytes).unwrap();
+    let left = What::Unwritten {
+        refusals: 0,
+        ran: 3,
+    };
+    assert_eq!(last.what, left);
+    // Its journal went with it.
+    here.end(ours).await.unwrap();
+    here.ran(&ours, bound, Outcome::Success);
+    assert!(told(&here, &ours).await.is_empty());
+}
+
+/// What is known of calls that moved nothing when their session ends is told, if it is kept at all.
+#[tokio::test]
+async fn the_last_calls_of_a_session_are_told_of() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let kept = Books {
+        journal_limit: None,
+        ..books(&store, &flow, NOW)
+    };
+    let (quiet, busy) = (
+        instance(&flow),
+        Instance::new("j", &flow, &Arc::default(), NOW),
+    );
+    quiet.end(kept).await.unwrap();
+    let bound = go(&flow, &busy.run()).unwrap().id();
+    busy.ran(&kept, bound, Outcome::Success);
+    busy.end(kept).await.unwrap();
+    let kind = super::super::KIND;
+    let journals = store.journals(&kind, None, 10).await.unwrap();
+    assert_eq!(journals.len(), 1, "of nothing nothing is told");
+    assert_eq!(journals[0].last, Seq(3), "it began, a call ran, it ended");
+}
+
+/// A call may run beside another one that has its turn and waits for its client. Whoever looks then
+/// must not write over the note of the other. Seen to fail with a record that is taken to be behind.
+#[tokio::test]
+async fn what_moved_nothing_leaves_the_record_alone() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let (books, here) = (books(&store, &flow, NOW), instance(&flow));
+    let turn = begin(&here, books, Time(5_000)).await;
+    let bound = go(&flow, &here.run()).unwrap().id();
+    let version = lock(&here.seen).version;
+    here.ran(&books, bound, Outcome::Success);
+    here.write_record(&books).await.unwrap();
+    assert_eq!(lock(&here.seen).version, version);
+    assert_eq!(told(&here, &books).await, ["started", "ran"]);
+    drop(turn);
+    assert!(lock(&here.seen).lost.is_some());
+}
+
+/// Entries that were let go of are counted first in what is left, however much that is. Seen to fail
+/// with a journal that is pruned once more.
+#[tokio::test]
+async fn a_long_journal_that_was_cut_says_so() {
+    const LONG: u64 = 1_000;
+    for is_stored in [true, false] {
+        let (store, flow) = (MemoryStore::default(), ring());
+        let books = Books {
+            journal_limit: Some(LONG),
+            ..books(&store, &flow, NOW)
+        };
+        let here = instance(&flow);
+        let bound = go(&flow, &here.run()).unwrap().id();
+        if is_stored {
+            step(&here, &books);
+        }
+        // Whoever looks in between leaves numbers behind.
+        here.ran(&books, bound, Outcome::Success);
+        here.write_untold(&books).await.unwrap();
+        for times in 1..3 {
+            for _ in 0..LONG + 300 {
+                here.ran(&books, bound, Outcome::Success);
+            }
+            here.write_untold(&books).await.unwrap();
+            let journal = store.journal(&here.key, Seq::START, 10_000);
+            let journal = journal.await.unwrap();
+            let first: Entry = serde_json::from_slice(&journal[0].bytes).unwrap();
+            assert_eq!(
+                first.what,
+                What::LeftOut { entries: 300 },
+                "{is_stored} {times}"
+            );
+            assert_eq!(journal.len() as u64, LONG + 1);
+            let last = journal.last().unwrap().seq;
+            assert_eq!(lock(&here.seen).entries, last.0, "{is_stored} {times}");
+        }
+    }
+}
+
+/// What a handler sees of an instance is what it was when it looked, however long it keeps that.
+#[tokio::test]
+async fn a_run_that_somebody_has_is_not_written_over() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    let mut kept = Vec::new();
+    for now in 2_000..2_010 {
         let books = Books {
             now: Time(now),
             ..books
         };
-        let (mut turn, sight) = begin_at_once(&instance, books);
-        let moved = turn.commit_at_once(&books, outcome, None, Some(&sight));
-        assert!(moved.unwrap().is_ok());
-        sight.run
-    };
-    let mut kept = Vec::new();
-    for now in 2_000..2_010 {
-        let seen = step(now, Outcome::Success);
+        let brief = begin_at_once(&instance, books);
         // Those that nobody keeps are written over in between.
         if now % 3 == 0 {
-            kept.push((seen.clone(), (*seen).clone()));
+            let seen = instance.run();
+            kept.push((Arc::clone(&seen), (*seen).clone()));
         }
+        let before = instance.position();
+        let moved = end_at_once(brief, &books, Outcome::Success).unwrap();
+        assert_eq!((moved.before, moved.after), (before, instance.position()));
+        assert_ne!(moved.before, moved.after);
         assert!(kept.iter().all(|(seen, was)| **seen == *was));
     }
     assert_eq!(kept.len(), 3);
+}
+
+/// A call whose step is plain ends with the same look by which its turn is given back. Seen to fail
+/// with one that is kept.
+#[tokio::test]
+async fn a_turn_is_given_back_with_the_step() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let (books, instance) = (books(&store, &flow, NOW), instance(&flow));
+    // The first step is written down.
+    step(&instance, &books);
+    let brief = begin_at_once(&instance, books);
+    let mut next = Box::pin(Arc::clone(&instance).turn(Busy::Wait));
+    assert!(next.as_mut().now_or_never().is_none());
+    assert!(brief.commit(&books, Outcome::Success).is_ok());
+    let held = next.now_or_never().flatten().expect("it is next");
+    assert!(instance.turn_at_once().is_none());
+    drop(held);
+    assert!(instance.turn_at_once().is_some());
+    assert_eq!(told(&instance, &books).await, ["started", "1", "2"]);
 }
 
 /// The turn is handed to whoever comes next. If that one goes away before it looks, what fell due in

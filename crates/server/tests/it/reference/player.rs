@@ -1,7 +1,7 @@
 //! Who plays the recorded cases: a client, on one of three wires.
 
 use crate::common::hello;
-use crate::rmcp_client::stage::{Ears, Host, LOOPBACK, Start, able, greet, in_memory, over_http};
+use crate::rmcp_client::stage::{Ears, Host, LOOPBACK, Start, able, greet, over_http, over_pipes};
 use crate::rmcp_client::tap::{Log, tap};
 use interlock::{HttpOptions, Server};
 use interlock_testkit::{Client, Connection, PATIENCE, connect};
@@ -119,7 +119,7 @@ impl Venue for Pipes {
     }
 
     async fn join(&self, version: &'static str) -> Rmcp {
-        let (stream, host) = in_memory(&self.0);
+        let (stream, host) = over_pipes(&self.0);
         Rmcp::new(stream, version, Some(host)).await
     }
 }

@@ -23,7 +23,10 @@ use rmcp::{
 use serde_json::{Value, json};
 use std::{io, net::SocketAddr};
 use tokio::{
-    net::TcpListener,
+    net::{
+        TcpListener,
+        unix::pipe::{Receiver, Sender, pipe},
+    },
     sync::{mpsc, oneshot},
     task::JoinHandle,
 };
@@ -287,7 +290,7 @@ pub(crate) async fn try_join(
 ) -> Result<Guest, ClientInitializeError> {
     match wire {
         Wire::Stdio => {
-            let (stream, host) = in_memory(server);
+            let (stream, host) = over_pipes(server);
             meet(stream, host, start, capabilities).await
         }
         Wire::Http => {
@@ -378,20 +381,18 @@ where
 }
 
 /// Serves one client in memory.
-pub(crate) fn in_memory(server: &Server) -> (tokio::io::DuplexStream, Host) {
-    let (theirs, ours) = tokio::io::duplex(64 * 1024);
+pub(crate) fn over_pipes(server: &Server) -> ((Receiver, Sender), Host) {
+    let (to_server, input) = pipe().unwrap();
+    let (output, from_server) = pipe().unwrap();
     let (stop, stopped) = oneshot::channel();
     let server = server.clone();
-    let task = tokio::spawn(async move {
-        let (reader, writer) = tokio::io::split(ours);
-        server.serve(reader, writer, until(stopped)).await
-    });
+    let task = tokio::spawn(async move { server.serve(input, output, until(stopped)).await });
     let host = Host {
         stop: Some(stop),
         task,
         address: None,
     };
-    (theirs, host)
+    ((from_server, to_server), host)
 }
 
 /// Serves over HTTP.
