@@ -501,7 +501,8 @@ impl Running {
         }
     }
 
-    /// Does what the machine orders. Without a turn there is nothing to commit.
+    /// Does what the machine orders, but for the commit, which [`end_at_once`](Self::end_at_once) or
+    /// [`commit`](Self::commit) has done.
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Enqueue => self.waiting = self.enqueue(),
@@ -524,7 +525,11 @@ impl Running {
                 self.refuse(No { refusal, gate });
             }
             Effect::Forward => self.forward(),
-            Effect::Suppress => {}
+            Effect::Suppress => {
+                if self.state == State::Result(End::NotRun) {
+                    self.note_taken_back();
+                }
+            }
         }
     }
 

@@ -58,6 +58,14 @@ struct PathStep {
 
 impl From<Refused<'_>> for No {
     fn from(refused: Refused<'_>) -> Self {
+        let path = refused.path();
+        Self::of(&refused, path)
+    }
+}
+
+impl No {
+    /// Why not, and the way to what was wanted.
+    pub(crate) fn of(refused: &Refused<'_>, path: Option<Vec<Hop<'_>>>) -> Self {
         let code = match refused.reason() {
             Reason::NotInState => Code::NotInState,
             Reason::Finished => Code::InstanceFinished,
@@ -65,7 +73,6 @@ impl From<Refused<'_>> for No {
             Reason::TooManyVisits { .. } | Reason::Guard { .. } => Code::GuardFailed,
         };
         let wanted = refused.wanted();
-        let path = refused.path();
         let allowed: Vec<_> = refused.allowed(wanted.kind).map(str::to_owned).collect();
         let mut text = match refused.reason() {
             Reason::NotInState => format!(

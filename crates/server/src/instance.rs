@@ -70,7 +70,8 @@ use tail::Tail;
 /// Under which kind instances are stored.
 pub(crate) const KIND: store::Kind = store::Kind::from_static("instance");
 
-/// How many refusals wait to be written down. Whoever is refused faster than that is counted.
+/// How many calls that did not run wait to be written down. Whoever is refused faster than that is
+/// counted.
 const MOST_REFUSALS: usize = 64;
 
 /// How much waits in all, with the calls that moved nothing. What ends faster than that is counted.
@@ -110,8 +111,10 @@ struct Seen {
     edition: u64,
     /// What operators are asked about its calls, as it is.
     asked: Vec<ApprovalRequest>,
-    /// How many journal entries have been stored.
-    entries: u64,
+    /// How many journal entries have been stored since it was last made as short as it is to be.
+    unpruned: u64,
+    /// When what the journal told last happened.
+    told_at: u64,
     /// When it began, until that is written down.
     began: Option<u64>,
     /// A call that had its turn here and never ended: its task was dropped.
@@ -120,9 +123,9 @@ struct Seen {
     elsewhere: Option<Running>,
     /// The end of the journal, of which the store does not know yet.
     tail: Tail,
-    /// What happened besides and changed nothing: refusals, and calls that could not move it.
+    /// What happened besides and changed nothing: refusals, calls that could not move it, effects.
     notes: Vec<Entry>,
-    /// How many of these are refusals.
+    /// How many of these tell of calls that did not run.
     refusals: usize,
     unwritten: Unwritten,
     /// Whoever has the turn is no call.
@@ -203,7 +206,8 @@ impl Instance {
                 calls: 0,
                 edition: alarms.server(),
                 asked: Vec::new(),
-                entries: 0,
+                unpruned: 0,
+                told_at: 0,
                 began: Some(now.0),
                 lost: None,
                 elsewhere: None,
@@ -304,7 +308,7 @@ impl Instance {
         is_ours.then(|| Held::new(Arc::clone(self)))
     }
 
-    /// Remembers that a call was refused, until somebody writes it down. Nobody waits for that.
+    /// Remembers that a call was refused.
     pub(crate) fn refused(
         self: &Arc<Self>,
         now: Time,
@@ -312,6 +316,24 @@ impl Instance {
         name: &str,
         (code, why): (u16, &str),
     ) {
+        self.did_not_run(now, || What::Refused {
+            kind,
+            name: shortened(name),
+            code,
+            why: why.chars().take(MOST_WORDS).collect(),
+        });
+    }
+
+    /// Remembers that a call was taken back before it ran.
+    pub(crate) fn taken_back(self: &Arc<Self>, now: Time, kind: Kind, name: &str) {
+        self.did_not_run(now, || What::TakenBack {
+            kind,
+            name: shortened(name),
+        });
+    }
+
+    /// Remembers that a call did not run, until somebody writes it down. Nobody waits for that.
+    fn did_not_run(self: &Arc<Self>, now: Time, what: impl FnOnce() -> What) {
         {
             let mut seen = lock(&self.seen);
             if seen.refusals >= MOST_REFUSALS || seen.notes.len() >= MOST_RUNS {
@@ -319,13 +341,8 @@ impl Instance {
                 return;
             }
             seen.refusals += 1;
-            let what = What::Refused {
-                kind,
-                name: shortened(name),
-                code,
-                why: why.chars().take(MOST_WORDS).collect(),
-            };
-            seen.notes.push(Entry::new(now.0, None, what));
+            let at = seen.now_or_later(now);
+            seen.notes.push(Entry::new(at, None, what()));
         }
         self.arm();
     }

@@ -67,6 +67,13 @@ pub enum What {
         /// The refusal in words.
         why: String,
     },
+    /// A call was taken back by its client before it ran, and nothing changed.
+    TakenBack {
+        /// What kind of thing was called.
+        kind: Kind,
+        /// What it is called, cut if it is long.
+        name: String,
+    },
     /// A call ended that could not move the instance.
     Ran {
         /// What kind of thing was called.
@@ -85,7 +92,7 @@ pub enum What {
     },
     /// So much happened at once that this was not written down.
     Unwritten {
-        /// How many calls were refused.
+        /// How many calls were refused, or taken back before they ran.
         refusals: u64,
         /// How many calls ended that could not move the instance.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -211,6 +218,13 @@ pub enum What {
     },
     /// Its session ended, and it was forgotten.
     Ended,
+}
+
+impl What {
+    /// Whether it tells of a call that did not run.
+    pub(crate) const fn is_unrun(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::TakenBack { .. })
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants it so")]
@@ -412,6 +426,7 @@ pub fn replay<'a>(
             }
             What::LeftOut { .. } => found = None,
             What::Refused { .. }
+            | What::TakenBack { .. }
             | What::Ran { .. }
             | What::Unwritten { .. }
             | What::Unasked { .. }

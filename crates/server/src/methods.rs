@@ -27,7 +27,7 @@ use interlock_proto::{
     refusal::shortened,
 };
 use interlock_workflow::{
-    Binding, BindingId, Kind, Pass, Position, Reason, Refused, Scope, SymbolId, Workflow,
+    Binding, BindingId, Finish, Kind, Pass, Position, Reason, Refused, Scope, SymbolId, Workflow,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -417,9 +417,13 @@ impl Inner {
         let wanted = refused.wanted();
         let said = (refused.code(), &*refused.to_string());
         instance.refused(self.clock.now(), wanted.kind, &wanted.name, said);
-        let hint = *refused.reason() == Reason::Finished && instance.is_leased();
-        let mut no = No::from(refused);
-        if hint {
+        let (is_leased, is_over) = (instance.is_leased(), *refused.reason() == Reason::Finished);
+        let mut no = match is_leased {
+            // It never begins again.
+            true => No::of(&refused, refused.path_if(Finish::Stay)),
+            false => refused.into(),
+        };
+        if is_leased && is_over {
             let text = format!("{}{}", no.refusal.message(), handle::another());
             no.refusal = no.refusal.because(text);
         }

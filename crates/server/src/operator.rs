@@ -345,7 +345,7 @@ impl Operator {
         let books = self.inner.books(workflow);
         let key = key_of(id).ok_or_else(|| OperatorError::NotFound(id.to_owned()))?;
         if let Some(live) = Instance::live(id, &self.inner.alarms) {
-            let written = live.write_up(&books).await;
+            let written = live.write_untold(&books).await;
             written.map_err(|error| self.kept(id, error))?;
         }
         let limit = limit.min(MOST);

@@ -96,6 +96,10 @@ impl Store for Patient {
         self.within(self.store.journal(key, after, limit)).await
     }
 
+    async fn journal_end(&self, key: &Key) -> Result<Seq, StoreError> {
+        self.within(self.store.journal_end(key)).await
+    }
+
     async fn journals(
         &self,
         kind: &Kind,

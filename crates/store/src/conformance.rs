@@ -87,6 +87,7 @@ macro_rules! conformance_tests {
             a_journal_needs_no_record_and_outlives_it
             numbers_stay_dense_under_concurrency
             pruning_drops_the_oldest_and_numbering_goes_on
+            a_journal_knows_its_end
             a_journal_is_forgotten_only_with_its_record_gone
             journals_are_listed_with_what_they_hold
         }

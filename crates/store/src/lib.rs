@@ -185,6 +185,10 @@ pub trait Store: Send + Sync {
     async fn journal(&self, key: &Key, after: Seq, limit: usize)
     -> Result<Vec<Logged>, StoreError>;
 
+    /// The number of the newest entry that the journal of `key` has had, be it pruned or not, and
+    /// [`Seq::START`] if there has been none.
+    async fn journal_end(&self, key: &Key) -> Result<Seq, StoreError>;
+
     /// Up to `limit` journals of one kind, in the byte order of their ids, behind `after`.
     ///
     /// This is how an operator finds the journals of records that are gone, and how much each

@@ -109,6 +109,10 @@ impl Store for MemoryStore {
         Ok(log.entries.iter().skip(skip).take(limit).cloned().collect())
     }
 
+    async fn journal_end(&self, key: &Key) -> Result<Seq, StoreError> {
+        Ok(self.data().log(key).map_or(Seq::START, Log::last))
+    }
+
     async fn journals(
         &self,
         kind: &Kind,

@@ -1,7 +1,7 @@
 //! Questions about the whole graph: what can be reached, what can end, what is the way there.
 
 use crate::{
-    Artifact, Cause, Edge, Kind, Outcome, Position, StateId, Workflow,
+    Artifact, Cause, Edge, Finish, Kind, Outcome, Position, StateId, Workflow,
     graph::{self, Arrow, Asks, Graph},
     intern::{EdgeId, Role},
     validate::Via,
@@ -110,16 +110,17 @@ impl Workflow {
     /// # Ok::<(), interlock_workflow::Invalid>(())
     /// ```
     pub fn path_to(&self, from: Position, kind: Kind, name: &str) -> Option<Vec<Hop<'_>>> {
-        self.path_within(from, kind, name, usize::MAX)
+        self.path_within(from, (kind, name), usize::MAX, self.settings().finish)
     }
 
-    /// As [`path_to`](Self::path_to), giving up after looking at so many edges.
+    /// As [`path_to`](Self::path_to), giving up after looking at so many edges. No way leads through
+    /// an end after which an instance stays.
     pub(crate) fn path_within(
         &self,
         from: Position,
-        kind: Kind,
-        name: &str,
+        (kind, name): (Kind, &str),
         edges: usize,
+        finish: Finish,
     ) -> Option<Vec<Hop<'_>>> {
         let wanted = self.symbol(from, kind, name)?;
         if self.symbols[wanted].role == Role::Always {
@@ -129,8 +130,13 @@ impl Workflow {
             return None;
         }
         let arrived = |state| self.binding_ids.contains_key(&(state, wanted));
-        self.walk(from.state, edges, arrived, |hop| hop == Outcome::Success)
-            .or_else(|| self.walk(from.state, edges, arrived, |_| true))
+        let goes_on = |leg| match (finish, leg) {
+            (Finish::Stay, Leg::Edge(edge)) => !self.edge(edge).terminal,
+            (Finish::Stay, Leg::Stay(_)) | (Finish::Restart, _) => true,
+        };
+        let succeeds = |leg, outcome| goes_on(leg) && outcome == Outcome::Success;
+        self.walk(from.state, edges, arrived, succeeds)
+            .or_else(|| self.walk(from.state, edges, arrived, |leg, _| goes_on(leg)))
     }
 
     /// A search in which a call costs one, and an answer of the client's model nothing.
@@ -139,7 +145,7 @@ impl Workflow {
         from: StateId,
         mut edges: usize,
         arrived: impl Fn(StateId) -> bool,
-        may_take: impl Fn(Outcome) -> bool,
+        may_take: impl Fn(Leg, Outcome) -> bool,
     ) -> Option<Vec<Hop<'_>>> {
         let start = Node::at(from);
         let mut came_by = HashMap::from([(start, (0_usize, None))]);
@@ -157,7 +163,7 @@ impl Workflow {
                     Some(told) => told,
                     None => continue,
                 };
-                let Some(next) = self.next(node, leg).filter(|_| may_take(outcome)) else {
+                let Some(next) = self.next(node, leg).filter(|_| may_take(leg, outcome)) else {
                     continue;
                 };
                 let calls = calls + cost;
@@ -490,7 +496,10 @@ mod tests {
     #[test]
     fn a_walk_gives_up_when_its_edges_are_spent() {
         let line = line();
-        let within = |edges| line.path_within(line.initial(), Kind::Tool, "fin", edges);
+        let within = |edges| {
+            let fin = (Kind::Tool, "fin");
+            line.path_within(line.initial(), fin, edges, Finish::Restart)
+        };
         assert!(within(4).is_some());
         // Two edges leave each of the states on the successful way: one short is too few.
         assert!(within(3).is_none());

@@ -3,7 +3,7 @@
 //! Each takes a lookup or two and the guards that are asked, however many states there are.
 
 use crate::{
-    Artifact, Binding, Kind, Position, Workflow,
+    Artifact, Binding, Finish, Kind, Position, Workflow,
     analysis::Hop,
     guard::{Facts, Failed},
     instance::Instance,
@@ -348,9 +348,17 @@ impl<'a> Refused<'a> {
     /// The shortest way to where it is callable, if there is one that is not too hard to find and
     /// it is not callable here, with other arguments or at another time.
     pub fn path(&self) -> Option<Vec<Hop<'a>>> {
+        self.path_if(self.workflow.settings().after_end())
+    }
+
+    /// The same for an instance to which this happens after an end, whatever the settings say.
+    pub fn path_if(&self, finish: Finish) -> Option<Vec<Hop<'a>>> {
         let Artifact { kind, name } = &self.wanted;
         match self.reason {
-            Reason::NotInState => self.workflow.path_within(self.at, *kind, name, SEARCH),
+            Reason::NotInState => {
+                let wanted = (*kind, &**name);
+                self.workflow.path_within(self.at, wanted, SEARCH, finish)
+            }
             Reason::Finished
             | Reason::Held { .. }
             | Reason::TooManyVisits { .. }

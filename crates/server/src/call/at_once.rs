@@ -10,8 +10,8 @@ use interlock_workflow::{Binding, Instance as Run, Pass};
 use std::time::Duration;
 
 impl Running {
-    /// Judges the call on the state that is found, and writes down that it runs. The turn is given
-    /// back if something has to be waited for or is not as usual; then nothing has been done.
+    /// Judges the call on the state that is found, and writes down that it runs where anybody could
+    /// read that. The turn is given back if something has to be waited for or is not as usual; then nothing has been done.
     pub(super) fn turn_at_once(&mut self, held: Held) -> Result<Result<Duration, No>, Held> {
         if self.places.is_some() || self.unfinished().is_some() {
             return Err(held);

@@ -341,6 +341,13 @@ impl Running {
         }
     }
 
+    /// The journal is told that the call was taken back before it ran.
+    pub(super) fn note_taken_back(&self) {
+        if let (Some(instance), Some(_)) = (self.shared.instance(), self.bound) {
+            instance.taken_back(self.inner().clock.now(), self.kind, &self.name);
+        }
+    }
+
     /// What its handler said does not hold, as its step could not be saved.
     pub(super) fn lost_step(&mut self, error: KeepError) {
         self.reply = None;

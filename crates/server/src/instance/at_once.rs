@@ -34,18 +34,18 @@ impl Instance {
     /// Remembers that a call has ended which could not move it, until somebody writes that down.
     /// Nobody waits for that.
     pub(crate) fn ran(self: &Arc<Self>, books: &Books<'_>, bound: BindingId, outcome: Outcome) {
-        let at = books.now.0;
         let most = books.journal_limit.filter(|_| self.lives_here(books));
         {
             let mut seen = lock(&self.seen);
+            if seen.ended {
+                // Its journal is closed.
+                return;
+            }
+            let at = seen.now_or_later(books.now);
             if let Some(most) = most
                 && self.may_be_told(&seen)
             {
                 return seen.tell(Told::Ran { at, bound, outcome }, books.now, most);
-            }
-            if seen.ended {
-                // Its journal went with it.
-                return;
             }
             if seen.notes.len() >= MOST_RUNS {
                 seen.unwritten.ran += 1;
@@ -118,9 +118,7 @@ impl Held {
         judged: &Judged<'_>,
         until: Time,
     ) -> Result<Brief, Self> {
-        if !self.lives_here(books) {
-            return Err(self);
-        }
+        debug_assert!(self.lives_here(books));
         let call = {
             let mut seen = lock(&self.instance.seen);
             let run = seen.known.run();
@@ -286,6 +284,7 @@ impl Seen {
 
     /// The journal is to say so, after what was refused before.
     fn tell(&mut self, what: Told, now: Time, most: u64) {
+        self.now_or_later(now);
         if self.has_notes() {
             self.tell_notes(now, most);
         }

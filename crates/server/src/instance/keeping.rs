@@ -83,8 +83,6 @@ struct Draft {
     record: NewRecord,
     entries: Vec<store::Entry>,
     told: Untold,
-    before: u64,
-    count: u64,
     edition: u64,
     asked: Vec<ApprovalRequest>,
 }
@@ -99,6 +97,21 @@ impl Draft {
     fn changes(&self) -> &[Change] {
         std::slice::from_ref(&self.record.change)
     }
+
+    fn is_stored(&self) -> Stored {
+        Stored {
+            entries: self.entries.len() as u64,
+            is_cut: self.told.tail.is_cut(),
+        }
+    }
+}
+
+/// What has been written of a journal.
+#[derive(Clone, Copy)]
+struct Stored {
+    entries: u64,
+    /// What is older is of no use any more.
+    is_cut: bool,
 }
 
 impl Instance {
@@ -110,34 +123,12 @@ impl Instance {
     ) -> Result<(), KeepError> {
         let _pen = Grip::take(&self.pen).await;
         let draft = self.draft(books, &writing)?;
-        let committed = self.commit(books, &draft).await;
-        let (before, count) = (draft.before, draft.count);
-        let is_cut = draft.told.tail.is_cut();
+        let (changes, now) = (draft.changes(), time(books.now));
+        let committed = books.store.commit(changes, &draft.entries, now).await;
+        let stored = draft.is_stored();
         self.committed(writing, draft, committed)?;
-        self.prune(books, is_cut, before, count).await;
+        self.prune(books, stored).await;
         Ok(())
-    }
-
-    async fn commit(
-        &self,
-        books: &Books<'_>,
-        draft: &Draft,
-    ) -> Result<Vec<store::Version>, StoreError> {
-        self.cut(books, &draft.told).await?;
-        let now = time(books.now);
-        books
-            .store
-            .commit(draft.changes(), &draft.entries, now)
-            .await
-    }
-
-    /// What is stored of a journal goes before what is newer than what was let go of: with a gap, it
-    /// would tell of something that never was.
-    async fn cut(&self, books: &Books<'_>, told: &Untold) -> Result<(), StoreError> {
-        match told.tail.is_cut() {
-            true => books.store.prune(&self.key, Seq(u64::MAX)).await,
-            false => Ok(()),
-        }
     }
 
     /// Brings the record up to date, if it is to follow.
@@ -155,21 +146,19 @@ impl Instance {
         }
         let writing = Writing::unmoved(&run, calls);
         let draft = self.draft(books, &writing)?;
-        let versions = match self.commit(books, &draft).await {
-            Ok(versions) => versions,
-            Err(error) => return Err(self.unsaid(draft.told, error)),
-        };
+        let (changes, now) = (draft.changes(), time(books.now));
+        let versions = books.store.commit(changes, &draft.entries, now).await?;
+        let stored = draft.is_stored();
         {
             // A call may have begun meanwhile: this is about what is stored alone.
             let mut seen = lock(&self.seen);
             seen.text = Some(draft.record.text);
             seen.version = versions.first().copied();
             seen.is_behind = false;
-            seen.has_stored(draft.count);
+            seen.has_told(&draft.told, stored.entries);
             seen.began = None;
         }
-        let is_cut = draft.told.tail.is_cut();
-        self.prune(books, is_cut, draft.before, draft.count).await;
+        self.prune(books, stored).await;
         Ok(())
     }
 
@@ -181,26 +170,16 @@ impl Instance {
         writing: Writing<'_>,
     ) -> Option<Result<(), KeepError>> {
         let _pen = Grip::try_take(&self.pen)?;
+        if lock(&self.seen).is_to_be_pruned(books) {
+            return None;
+        }
         let draft = match self.draft(books, &writing) {
             Ok(draft) => draft,
             Err(error) => return Some(Err(error)),
         };
-        let must_wait =
-            draft.told.tail.is_cut() || books.prune_up_to(draft.before, draft.count).is_some();
-        let committed = match must_wait {
-            true => None,
-            false => {
-                let (changes, now) = (draft.changes(), time(books.now));
-                books.store.commit_at_once(changes, &draft.entries, now)
-            }
-        };
-        match committed {
-            Some(committed) => Some(self.committed(writing, draft, committed)),
-            None => {
-                self.not_told(draft.told);
-                None
-            }
-        }
+        let (changes, now) = (draft.changes(), time(books.now));
+        let committed = books.store.commit_at_once(changes, &draft.entries, now)?;
+        Some(self.committed(writing, draft, committed))
     }
 
     /// Whether it is in memory for as long as anybody can reach it, and is written down before it
@@ -211,7 +190,7 @@ impl Instance {
     }
 
     fn draft(&self, books: &Books<'_>, writing: &Writing<'_>) -> Result<Draft, KeepError> {
-        let (edition, asked, told, before, last) = {
+        let (edition, asked, told, last) = {
             let mut seen = lock(&self.seen);
             if !Arc::ptr_eq(writing.known, seen.known.run()) {
                 // Somebody has read what others wrote, and knows a version that the writer does not.
@@ -220,19 +199,15 @@ impl Instance {
             }
             let (edition, asked) = seen.asking(&writing.asking);
             let last = seen.last(&writing.run);
-            let told = seen.take_untold(books);
-            let before = seen.stored_before(&told);
-            (edition, asked, told, before, last)
+            (edition, asked, seen.untold(books), last)
         };
         let own = writing
             .what
             .as_ref()
             .map(|what| what.written(books.workflow));
         let entries = self.entries(books, &told, own);
-        let count = before.saturating_add(entries.len() as u64);
         let besides = Besides {
             calls: writing.calls,
-            entries: count,
             running: writing.running,
             edition,
             asked: &asked,
@@ -243,8 +218,6 @@ impl Instance {
             record,
             entries,
             told,
-            before,
-            count,
             edition,
             asked,
         })
@@ -286,13 +259,10 @@ impl Instance {
         draft: Draft,
         committed: Result<Vec<store::Version>, StoreError>,
     ) -> Result<(), KeepError> {
-        let versions = match committed {
-            Ok(versions) => versions,
-            Err(error) => return Err(self.unsaid(draft.told, error)),
-        };
+        let versions = committed?;
         let mut seen = lock(&self.seen);
         seen.stands(writing, (draft.edition, draft.asked));
-        seen.has_stored(draft.count);
+        seen.has_told(&draft.told, draft.entries.len() as u64);
         seen.is_behind = false;
         seen.text = Some(draft.record.text);
         seen.version = versions.first().copied();
@@ -304,44 +274,39 @@ impl Instance {
     pub(crate) async fn write_untold(&self, books: &Books<'_>) -> Result<(), KeepError> {
         let _pen = Grip::take(&self.pen).await;
         let is_there = self.is_there(books).await?;
-        let (mut told, before) = {
+        let mut told = {
             let mut seen = lock(&self.seen);
             if seen.ended {
-                // Its journal went with it.
+                // Its journal is closed.
                 return Ok(());
             }
-            let told = seen.take_untold(books);
-            let before = seen.stored_before(&told);
-            (told, before)
+            seen.untold(books)
         };
         if !told.is_something() {
-            self.not_told(told);
             return Ok(());
         }
         if is_there {
             told.began = None;
         }
-        let began = told.began.is_some();
         let entries = self.entries(books, &told, None);
-        let committed = match self.cut(books, &told).await {
-            Ok(()) => books.store.commit(&[], &entries, time(books.now)).await,
-            Err(error) => Err(error),
-        };
+        let committed = books.store.commit(&[], &entries, time(books.now)).await;
         if let Err(error) = committed {
             // Entries alone could be written twice, and what changed nothing is not worth that.
-            told.only_count();
-            self.not_told(told);
+            lock(&self.seen).only_count(&told);
             return Err(error.into());
         }
-        let count = before.saturating_add(entries.len() as u64);
+        let stored = Stored {
+            entries: entries.len() as u64,
+            is_cut: told.tail.is_cut(),
+        };
         {
             let mut seen = lock(&self.seen);
-            seen.has_stored(count);
-            if began {
+            seen.has_told(&told, stored.entries);
+            if told.began.is_some() {
                 seen.began = None;
             }
         }
-        self.prune(books, told.tail.is_cut(), before, count).await;
+        self.prune(books, stored).await;
         Ok(())
     }
 
@@ -350,34 +315,13 @@ impl Instance {
     async fn is_there(&self, books: &Books<'_>) -> Result<bool, KeepError> {
         let is_known = {
             let seen = lock(&self.seen);
-            seen.version.is_some() || seen.began.is_none() || seen.notes.is_empty()
+            seen.version.is_some() || seen.began.is_none() || !seen.has_notes()
         };
         if is_known {
             return Ok(false);
         }
         let record = books.store.load(&self.key, time(books.now)).await?;
         Ok(record.is_some())
-    }
-
-    /// It could not be said because the store has failed.
-    fn unsaid(&self, untold: Untold, error: StoreError) -> KeepError {
-        self.not_told(untold);
-        error.into()
-    }
-
-    /// It could not be said, and has to be said later.
-    fn not_told(&self, untold: Untold) {
-        let mut seen = lock(&self.seen);
-        let Untold {
-            mut notes,
-            refusals,
-            unwritten,
-            ..
-        } = untold;
-        notes.append(&mut seen.notes);
-        seen.notes = notes;
-        seen.refusals += refusals;
-        seen.unwritten.add(unwritten);
     }
 
     /// Looks where an instance stands that others may have moved before, and lets it catch up with
@@ -421,9 +365,16 @@ impl Instance {
         }
         let record = books.store.load(&self.key, time(books.now)).await?;
         let Some(record) = record else {
+            // Of one that never moved there may be a journal alone. Where that outlives its instance,
+            // it does not tell.
+            let has_begun =
+                books.is_ours_alone() && books.store.journal_end(&self.key).await? != Seq::START;
             let mut seen = lock(&self.seen);
             seen.version = None;
             seen.elsewhere = None;
+            if has_begun {
+                seen.came_back();
+            }
             return Ok(());
         };
         let found = stored::read(books, &record)?;
@@ -444,11 +395,12 @@ impl Instance {
             let mut seen = lock(&self.seen);
             seen.ended = true;
             seen.is_behind = false;
-            (seen.version, seen.take_untold(&books))
+            (seen.version, seen.untold(&books))
         };
         let is_kept = books.journal_limit.is_none();
         let ended = Entry::new(books.now.0, None, What::Ended);
-        let entries = match version.is_some() || untold.is_something() {
+        let has_begun = version.is_some() || untold.began.is_none();
+        let entries = match has_begun || untold.is_something() {
             true if is_kept => self.entries(&books, &untold, Some(ended.written())),
             true | false => Vec::new(),
         };
@@ -463,14 +415,27 @@ impl Instance {
         Ok(())
     }
 
-    /// Now and then drops the oldest journal entries. If that fails, what was written is written. A
-    /// journal that was cut is as short as it is to be, and begins with how much was left out.
-    async fn prune(&self, books: &Books<'_>, is_cut: bool, before: u64, count: u64) {
-        if let Some(up_to) = books.prune_up_to(before, count).filter(|_| !is_cut)
-            && let Err(error) = books.store.prune(&self.key, up_to).await
-        {
-            let error = &error as &dyn std::error::Error;
-            tracing::warn!(error, "a journal could not be shortened");
+    /// With the pen in hand: drops what is older than what was let go of, and now and then the oldest
+    /// entries. If that fails, what was written is written.
+    async fn prune(&self, books: &Books<'_>, stored: Stored) {
+        let most = match lock(&self.seen).is_to_be_pruned(books) {
+            // It begins with how much was left out.
+            _ if stored.is_cut => Some(stored.entries),
+            true => books.journal_limit,
+            false => None,
+        };
+        let Some(most) = most else { return };
+        let pruned = async {
+            let end = books.store.journal_end(&self.key).await?;
+            let up_to = Seq(end.0.saturating_sub(most));
+            books.store.prune(&self.key, up_to).await
+        };
+        match pruned.await {
+            Ok(()) => lock(&self.seen).unpruned = 0,
+            Err(error) => {
+                let error = &error as &dyn std::error::Error;
+                tracing::warn!(error, "a journal could not be shortened");
+            }
         }
     }
 }
@@ -480,16 +445,6 @@ impl Books<'_> {
     /// nobody but us.
     pub(super) const fn is_ours_alone(&self) -> bool {
         self.journal_limit.is_some()
-    }
-
-    /// Up to where a journal is to be pruned that had so many entries before and has so many now.
-    fn prune_up_to(&self, before: u64, count: u64) -> Option<Seq> {
-        const NOW_AND_THEN: u64 = 256;
-        let is_time = before / NOW_AND_THEN != count / NOW_AND_THEN;
-        let limit = self
-            .journal_limit
-            .filter(|limit| is_time && count > *limit)?;
-        Some(Seq(count - limit))
     }
 }
 
@@ -517,19 +472,37 @@ impl Seen {
         self.known.becomes(writing.run);
     }
 
-    /// The journal has been stored up to its end, so many entries in all.
-    fn has_stored(&mut self, entries: u64) {
-        self.entries = entries;
+    /// The journal says so by now, in so many entries. What has happened since waits behind it.
+    fn has_told(&mut self, told: &Untold, entries: u64) {
+        self.unpruned = self.unpruned.saturating_add(entries);
         self.tail = Tail::default();
+        self.notes.drain(..told.notes.len());
+        self.refusals -= told.refusals;
+        self.unwritten.remove(told.unwritten);
     }
 
-    /// How many entries are stored before what is to be told. Of a cut journal all that are stored go,
-    /// and their numbers with them unless there is a record.
-    fn stored_before(&self, told: &Untold) -> u64 {
-        match told.tail.is_cut() && self.version.is_none() {
-            true => 0,
-            false => self.entries,
+    /// What happened besides is not told, but how much it was.
+    fn only_count(&mut self, told: &Untold) {
+        self.refusals -= told.refusals;
+        for note in self.notes.drain(..told.notes.len()) {
+            if note.what.is_unrun() {
+                self.unwritten.refusals += 1;
+            } else if matches!(note.what, What::Ran { .. }) {
+                self.unwritten.ran += 1;
+            }
         }
+    }
+
+    /// Whether what is written next makes the journal longer than it is to be.
+    fn is_to_be_pruned(&self, books: &Books<'_>) -> bool {
+        const NOW_AND_THEN: u64 = 256;
+        books.is_ours_alone() && (self.unpruned >= NOW_AND_THEN || self.tail.is_cut())
+    }
+
+    /// It had begun before it was loaded here, and nobody knows how long its journal is.
+    const fn came_back(&mut self) {
+        self.began = None;
+        self.unpruned = u64::MAX;
     }
 
     /// Whether something happened besides of which the journal does not tell.
@@ -548,21 +521,29 @@ impl Seen {
         }
     }
 
-    /// What the journal does not say yet.
-    fn take_untold(&mut self, books: &Books<'_>) -> Untold {
+    /// When something happened of which the journal tells next: a call that is over at once is told of
+    /// as of the time it came, and others may have ended meanwhile.
+    pub(super) fn now_or_later(&mut self, now: Time) -> u64 {
+        self.told_at = self.told_at.max(now.0);
+        self.told_at
+    }
+
+    /// What the journal does not say yet. It stays until it is stored, for whoever writes may be dropped.
+    fn untold(&mut self, books: &Books<'_>) -> Untold {
         let started = || What::Started {
             workflow: books.workflow.name().to_owned(),
             fingerprint: books.workflow.fingerprint().0,
         };
+        self.now_or_later(books.now);
         Untold {
             began: self
                 .began
                 .map(|at| Box::new(Entry::new(at, None, started()))),
-            // It stays until it is stored: whoever has the pen adds nothing meanwhile.
+            // While somebody has the pen nothing is added to it.
             tail: self.tail.clone(),
-            notes: std::mem::take(&mut self.notes),
-            refusals: std::mem::take(&mut self.refusals),
-            unwritten: std::mem::take(&mut self.unwritten),
+            notes: self.notes.clone(),
+            refusals: self.refusals,
+            unwritten: self.unwritten,
             at: books.now,
         }
     }
@@ -577,8 +558,7 @@ impl Seen {
         self.version = Some(version);
         self.calls = found.calls;
         (self.edition, self.asked) = (found.edition, found.asked);
-        self.entries = self.entries.max(found.entries);
-        self.began = None;
+        self.came_back();
         self.known.set_unclear(found.unclear);
         // One whose client has to come back is run by nobody until it does.
         let is_ours = |running: &Running| running.server == server && running.ticket().is_none();
@@ -627,22 +607,12 @@ impl Untold {
         let is_written = self.unwritten == Unwritten::default();
         !self.notes.is_empty() || !self.tail.is_empty() || !is_written
     }
-
-    /// What happened besides is not told, but how much it was.
-    fn only_count(&mut self) {
-        let notes = std::mem::take(&mut self.notes).len() as u64;
-        let refusals = std::mem::take(&mut self.refusals) as u64;
-        self.unwritten.add(Unwritten {
-            refusals,
-            ran: notes.saturating_sub(refusals),
-        });
-    }
 }
 
 impl Unwritten {
-    const fn add(&mut self, more: Self) {
-        self.refusals += more.refusals;
-        self.ran += more.ran;
+    const fn remove(&mut self, told: Self) {
+        self.refusals -= told.refusals;
+        self.ran -= told.ran;
     }
 
     fn entry(self, now: Time) -> Option<Entry> {

@@ -194,11 +194,6 @@ impl Instance {
             version: seen.version,
         })
     }
-
-    /// Writes down what is not written yet, so that the journal is up to date.
-    pub(crate) async fn write_up(&self, books: &Books<'_>) -> Result<(), KeepError> {
-        self.write_untold(books).await
-    }
 }
 
 impl Held {

@@ -203,8 +203,6 @@ struct Stored {
     workflow: String,
     fingerprint: u64,
     calls: u64,
-    /// How many journal entries have been stored.
-    entries: u64,
     run: Record,
     running: Option<Running>,
     /// How often it has changed.
@@ -269,7 +267,6 @@ struct Format {
 pub(super) struct Found {
     pub(super) run: Run,
     pub(super) calls: u64,
-    pub(super) entries: u64,
     pub(super) running: Option<Running>,
     pub(super) edition: u64,
     pub(super) asked: Vec<ApprovalRequest>,
@@ -293,7 +290,6 @@ impl Found {
 #[derive(Clone, Copy, Default)]
 pub(super) struct Besides<'a> {
     pub(super) calls: u64,
-    pub(super) entries: u64,
     pub(super) running: Option<&'a Running>,
     pub(super) edition: u64,
     pub(super) asked: &'a [ApprovalRequest],
@@ -344,8 +340,6 @@ pub(super) fn written(
     let head = out.len();
     out.extend_from_slice(b",\"calls\":");
     json::number(&mut out, besides.calls);
-    out.extend_from_slice(b",\"entries\":");
-    json::number(&mut out, besides.entries);
     out.extend_from_slice(b",\"run\":");
     let begin = out.len();
     match before {
@@ -398,7 +392,6 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
             Ok(Found {
                 run: position.into(),
                 calls: stored.calls,
-                entries: stored.calls,
                 running: stored.running,
                 edition: stored.calls,
                 asked: Vec::new(),
@@ -415,7 +408,6 @@ pub(super) fn read(books: &Books<'_>, record: &Kept) -> Result<Found, KeepError>
             Ok(Found {
                 run: books.workflow.restore(stored.run).map_err(foreign)?,
                 calls: stored.calls,
-                entries: stored.entries,
                 running: stored.running,
                 edition: stored.edition,
                 asked: stored.asked,
@@ -532,7 +524,7 @@ mod tests {
         });
         let found = reads(&flow, old.to_string().into()).unwrap();
         assert_eq!(flow.state_name(found.run.position().state), "b");
-        assert_eq!((found.calls, found.entries), (7, 7));
+        assert_eq!(found.calls, 7);
     }
 
     #[test]
@@ -613,7 +605,6 @@ mod tests {
         };
         let marks = Besides {
             calls: 8,
-            entries: 9,
             running: Some(&running),
             edition: 4,
             asked: &asked,
@@ -626,7 +617,7 @@ mod tests {
             assert_eq!(anew.bytes, copied.bytes);
         }
         let found = reads(&flow, anew.bytes.to_vec()).unwrap();
-        assert_eq!((found.calls, found.entries, found.edition), (8, 9, 4));
+        assert_eq!((found.calls, found.edition), (8, 4));
         assert_eq!(found.asked, asked);
         assert_eq!(found.unclear.as_ref().unwrap().told(), unclear.told());
         assert!(found.run == run && found.is_of(&alice));

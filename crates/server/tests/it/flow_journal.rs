@@ -130,7 +130,7 @@ async fn refusals_are_written_down_although_nothing_else_happens() {
 }
 
 /// Whoever reads the journal finds every call that came: those that moved nothing, those whose
-/// arguments were wrong, and those whose turn never came.
+/// arguments were wrong, and those whose turn never came or was not waited for.
 #[tokio::test]
 async fn every_call_leaves_an_entry() {
     #[derive(serde::Deserialize, interlock::schemars::JsonSchema)]
@@ -181,6 +181,10 @@ async fn every_call_leaves_an_entry() {
         clock.advance(5 * SECOND);
         let (_, late) = client.until(second).await;
         assert_eq!(refusal(&late["result"]), 1069, "{late}");
+        let third = client.begin("tools/call", json!({"name": "work"})).await;
+        let taken_back = json!({"requestId": third});
+        client.notify("notifications/cancelled", taken_back).await;
+        client.request("ping", json!({})).await;
         held.let_go(1);
         let (_, done) = client.until(first).await;
         let id = &done["result"]["_meta"]["dev.interlock/workflow"]["instance"];
@@ -195,6 +199,7 @@ async fn every_call_leaves_an_entry() {
                     told.join(" ")
                 }
                 "refused" => format!("{} refused {}", part("name"), entry["code"]),
+                "taken_back" => format!("{} taken back", part("name")),
                 "step" => format!("{} moved {}", part("name"), part("outcome")),
                 other => other.to_owned(),
             }
@@ -206,6 +211,7 @@ async fn every_call_leaves_an_entry() {
             "prompt say success a",
             "pay refused 1022",
             "work refused 1069",
+            "work taken back",
             "work moved success",
         ];
         assert_eq!(told.collect::<Vec<_>>(), wanted, "given: {is_given}");

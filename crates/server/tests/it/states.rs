@@ -1,10 +1,13 @@
 //! What is listed is what is callable, in every state; and nobody sees anybody else's progress.
 
-use crate::common::{codes, desk, is_one_message, nothing_comes, refusal, tool};
+use crate::{
+    common::{codes, desk, is_one_message, modern, nothing_comes, refusal, tool},
+    handles,
+};
 use interlock::{
     Context, Failure, Prompt, Resource, Server, Tool, Workflow,
     model::JsonObject,
-    workflow::{Builder, End, Kind, Outcome, Pass, Position, end, to},
+    workflow::{Builder, End, Finish, Kind, Outcome, Pass, Position, Scope, Settings, end, to},
 };
 use interlock_testkit::{Client, connect};
 use serde_json::{Value, json};
@@ -35,8 +38,8 @@ fn serve(workflow: &Workflow, more: &[&str]) -> Server {
     builder.workflow(workflow.clone()).build().unwrap()
 }
 
-fn workflows() -> Vec<Workflow> {
-    let refund = Workflow::builder("refund")
+fn refund() -> Builder {
+    Workflow::builder("refund")
         .state("new", |s| {
             s.initial().tool("lookup", |t| t.success("found"))
         })
@@ -51,7 +54,10 @@ fn workflows() -> Vec<Workflow> {
         })
         .state("paid", |s| s.terminal())
         .always_tool("search")
-        .always_resource("note://help");
+        .always_resource("note://help")
+}
+
+fn workflows() -> Vec<Workflow> {
     let ladder = |n: usize| {
         (0..n).fold(Workflow::builder("ladder"), |flow: Builder, at| {
             flow.state(format!("s{at}"), |s| {
@@ -75,7 +81,7 @@ fn workflows() -> Vec<Workflow> {
         .state("a", |s| s.initial().tool("go", |t| t.success("b")))
         .state("b", |s| s.tool("back", |t| t.success(end("a"))))
         .always_everything();
-    [refund, ladder(1), ladder(6), free]
+    [refund(), ladder(1), ladder(6), free]
         .into_iter()
         .map(|flow| flow.build().unwrap())
         .collect()
@@ -111,8 +117,21 @@ fn ways(workflow: &Workflow) -> BTreeMap<String, Vec<(Kind, String, Outcome)>> {
         .collect()
 }
 
-async fn ask(client: &mut Client, kind: Kind, name: &str, outcome: Outcome) -> Value {
-    let (method, params) = match kind {
+/// Where these calls lead from the beginning.
+fn position_after(workflow: &Workflow, way: &[(Kind, String, Outcome)]) -> Position {
+    way.iter()
+        .fold(workflow.initial(), |position, (kind, name, outcome)| {
+            let Ok(Pass::Bound(binding)) = workflow.admit(position, *kind, name) else {
+                panic!("{name}");
+            };
+            let end = End::from(*outcome);
+            workflow.step(&position.into(), binding, &end).after
+        })
+}
+
+/// The method and the parameters by which something is used.
+fn request(kind: Kind, name: &str, outcome: Outcome) -> (&'static str, Value) {
+    match kind {
         Kind::Tool => {
             let arguments = match outcome {
                 Outcome::Error => json!({"fail": true}),
@@ -124,7 +143,11 @@ async fn ask(client: &mut Client, kind: Kind, name: &str, outcome: Outcome) -> V
         }
         Kind::Resource => ("resources/read", json!({"uri": name})),
         Kind::Prompt => ("prompts/get", json!({"name": name})),
-    };
+    }
+}
+
+async fn ask(client: &mut Client, kind: Kind, name: &str, outcome: Outcome) -> Value {
+    let (method, params) = request(kind, name, outcome);
     let answer = client.request(method, params).await;
     is_one_message(&answer);
     answer
@@ -136,6 +159,35 @@ fn refused(kind: Kind, answer: &Value) -> Option<i64> {
         Kind::Tool => refusal(&answer["result"]).as_i64(),
         Kind::Resource | Kind::Prompt => answer.get("error").map(|_| codes(answer).1),
     }
+}
+
+/// What a refusal teaches, and its text.
+#[track_caller]
+fn taught(kind: Kind, answer: &Value) -> (Value, &str) {
+    let (told, text) = match kind {
+        Kind::Tool => {
+            let result = &answer["result"];
+            assert_eq!(result["isError"], true, "{answer}");
+            let told = &result["_meta"]["dev.interlock/refusal"];
+            (told, &result["content"][0]["text"])
+        }
+        Kind::Resource | Kind::Prompt => {
+            let error = &answer["error"];
+            assert_eq!(error["code"], -32602, "{answer}");
+            (&error["data"]["refusal"], &error["message"])
+        }
+    };
+    let parts = ["code", "name", "state", "allowed", "path"];
+    let parts = parts.map(|part| (part.to_owned(), told[part].clone()));
+    (
+        Value::Object(parts.into_iter().collect()),
+        text.as_str().unwrap(),
+    )
+}
+
+/// What a refusal in this state has to teach.
+fn lesson(state: &str, allowed: &Value, path: &Value) -> Value {
+    json!({"code": 1081, "name": "not_in_state", "state": state, "allowed": allowed, "path": path})
 }
 
 async fn listed(client: &mut Client, kind: Kind) -> Vec<String> {
@@ -211,42 +263,164 @@ async fn what_is_listed_is_callable_and_what_is_not_is_not() {
 }
 
 #[tokio::test]
-async fn every_refusal_says_where_it_stands_what_is_allowed_and_a_way_that_works() {
+async fn every_refusal_says_where_it_stands_what_is_allowed_and_the_shortest_way_and_it_works() {
     for workflow in workflows() {
         let server = serve(&workflow, &[]);
+        let mut refusals = 0;
         for (state, way) in ways(&workflow) {
-            for name in workflow.artifacts(Kind::Tool) {
+            let position = position_after(&workflow, &way);
+            let all = Kind::ALL.into_iter();
+            for (kind, name) in
+                all.flat_map(|kind| workflow.artifacts(kind).map(move |name| (kind, name)))
+            {
                 let (mut client, _connection) = at(&server, &way).await;
-                let answer = ask(&mut client, Kind::Tool, name, Outcome::Success).await;
-                if refused(Kind::Tool, &answer).is_none() {
+                let answer = ask(&mut client, kind, name, Outcome::Success).await;
+                if refused(kind, &answer).is_none() {
                     continue;
                 }
-                let told = &answer["result"]["_meta"]["dev.interlock/refusal"];
-                assert_eq!(told["name"], "not_in_state");
-                assert_eq!(told["state"], state);
-                let mut allowed: Vec<_> = told["allowed"]
-                    .as_array()
-                    .unwrap()
-                    .iter()
-                    .map(|name| name.as_str().unwrap().to_owned())
-                    .collect();
-                let mut listed = listed(&mut client, Kind::Tool).await;
-                let text = answer["result"]["content"][0]["text"].as_str().unwrap();
-                assert!(allowed.iter().all(|name| text.contains(name)), "{text}");
+                refusals += 1;
+                let (mut told, text) = taught(kind, &answer);
+                let allowed = told["allowed"].as_array_mut().unwrap();
+                for name in &*allowed {
+                    assert!(text.contains(name.as_str().unwrap()), "{text}");
+                }
                 assert!(text.contains(&format!("'{state}'")), "{text}");
-                allowed.sort_unstable();
+                allowed.sort_unstable_by_key(ToString::to_string);
+                let mut listed = listed(&mut client, kind).await;
                 listed.sort_unstable();
-                assert_eq!(allowed, listed);
+                let hops = workflow.path_to(position, kind, name).unwrap();
+                let hops = hops.iter().map(|hop| {
+                    let (artifact, outcome) = (hop.artifact, hop.outcome);
+                    json!({"kind": artifact.kind, "name": artifact.name, "outcome": outcome})
+                });
+                let path = hops.collect();
+                assert_eq!(told, lesson(&state, &json!(listed), &path), "{answer}");
                 // Following the way leads to where it can be called.
-                for hop in told["path"].as_array().unwrap() {
+                for hop in path.as_array().unwrap() {
                     let kind = serde_json::from_value(hop["kind"].clone()).unwrap();
                     let outcome = serde_json::from_value(hop["outcome"].clone()).unwrap();
                     let hop = ask(&mut client, kind, hop["name"].as_str().unwrap(), outcome).await;
                     assert_eq!(refused(kind, &hop), None, "{hop}");
                 }
-                let answer = ask(&mut client, Kind::Tool, name, Outcome::Success).await;
-                assert_eq!(refused(Kind::Tool, &answer), None, "{answer}");
+                let answer = ask(&mut client, kind, name, Outcome::Success).await;
+                assert_eq!(refused(kind, &answer), None, "{answer}");
             }
+        }
+        let is_one_state = workflow.states().len() == 1;
+        assert_eq!(refusals == 0, is_one_state, "{}", workflow.name());
+    }
+}
+
+/// A call that succeeds, in a way that a refusal tells.
+fn hop(kind: Kind, name: &str) -> Value {
+    json!({"kind": kind, "name": name, "outcome": "success"})
+}
+
+#[tokio::test]
+async fn a_refused_tool_resource_or_prompt_teaches_the_same_in_both_eras() {
+    let speaks: fn(Value) -> Value = |params| params;
+    for (scope, speaks) in [
+        (Scope::Session, speaks),
+        (Scope::Global, speaks),
+        (Scope::Global, modern),
+    ] {
+        let settings = Settings {
+            scope,
+            // Else a refund would lead back to the beginning.
+            finish: Finish::Stay,
+            ..Settings::default()
+        };
+        let workflow = refund().settings(settings).build().unwrap();
+        let (mut client, _connection) = connect(&serve(&workflow, &["nowhere"]));
+        client.initialize().await;
+        let lookup = json!([hop(Kind::Tool, "lookup")]);
+        let (tools, notes) = (json!(["lookup", "search"]), json!(["note://help"]));
+        let by_sorry = json!([hop(Kind::Prompt, "sorry")]);
+        // What is refused in each state, and the call that leads on to the next one.
+        for (state, refused_here, (on, outcome)) in [
+            (
+                "new",
+                vec![
+                    (Kind::Tool, "refund", &tools, &lookup),
+                    (Kind::Tool, "nowhere", &tools, &Value::Null),
+                    (Kind::Resource, "note://rules", &notes, &lookup),
+                    (Kind::Prompt, "sorry", &json!([]), &lookup),
+                ],
+                ("lookup", Outcome::Success),
+            ),
+            (
+                "found",
+                vec![(
+                    Kind::Tool,
+                    "lookup",
+                    &json!(["refund", "search"]),
+                    &by_sorry,
+                )],
+                ("refund", Outcome::Error),
+            ),
+            (
+                "review",
+                vec![
+                    (Kind::Resource, "note://rules", &notes, &lookup),
+                    (Kind::Prompt, "sorry", &json!([]), &lookup),
+                ],
+                ("lookup", Outcome::Success),
+            ),
+        ] {
+            for (kind, name, allowed, path) in refused_here {
+                let (method, params) = request(kind, name, Outcome::Success);
+                let answer = client.request(method, speaks(params)).await;
+                let expected = lesson(state, allowed, path);
+                assert_eq!(taught(kind, &answer).0, expected, "{name}: {answer}");
+            }
+            let (method, params) = request(Kind::Tool, on, outcome);
+            let moved = client.request(method, speaks(params)).await;
+            assert_eq!(refused(Kind::Tool, &moved), None, "{moved}");
+        }
+    }
+}
+
+/// Behind a handle an end is an end, so no way leads back to the beginning.
+#[tokio::test]
+async fn a_refusal_behind_a_handle_teaches_what_holds_for_its_instance() {
+    let speaks: fn(Value) -> Value = |params| params;
+    for (settings, speaks) in [
+        (handles::by_handle(), speaks),
+        (handles::by_handle(), modern),
+        (Settings::default(), modern),
+    ] {
+        let scope = settings.scope;
+        let server = handles::builder(settings, handles::work());
+        let (mut client, _connection) = connect(&server.build().unwrap());
+        client.initialize().await;
+        let params = speaks(json!({"name": "workflow_start", "arguments": {}}));
+        let started = client.request("tools/call", params).await;
+        let id = started["result"]["structuredContent"]["workflow"].clone();
+        let call = |name: &str| {
+            let arguments = match name {
+                "work" => json!({"workflow": id, "hours": 1}),
+                _ => json!({"workflow": id}),
+            };
+            speaks(json!({"name": name, "arguments": arguments}))
+        };
+        let first = (
+            json!(["work", "peek", "search"]),
+            json!([hop(Kind::Tool, "work")]),
+        );
+        let second = (json!(["close", "search"]), Value::Null);
+        for (state, name, (allowed, path), on) in [
+            ("open", "close", &first, "work"),
+            ("done", "work", &second, "close"),
+        ] {
+            let answer = client.request("tools/call", call(name)).await;
+            let expected = lesson(state, allowed, path);
+            assert_eq!(
+                taught(Kind::Tool, &answer).0,
+                expected,
+                "{scope:?}: {answer}"
+            );
+            let moved = client.request("tools/call", call(on)).await;
+            assert_eq!(moved["result"]["isError"], false, "{moved}");
         }
     }
 }
@@ -283,15 +457,7 @@ async fn a_reset_instance_equals_a_fresh_one() {
         for way in ways(&workflow).into_values() {
             let (mut client, _connection) = at(&server, &way).await;
             // On to an end, always by the first tool that leads on.
-            let mut position = workflow.initial();
-            for (kind, name, outcome) in &way {
-                let Ok(Pass::Bound(binding)) = workflow.admit(position, *kind, name) else {
-                    panic!("{name}");
-                };
-                position = workflow
-                    .step(&position.into(), binding, &End::from(*outcome))
-                    .after;
-            }
+            let mut position = position_after(&workflow, &way);
             for _ in 0..20 {
                 let binding = workflow
                     .bindings(position.state)

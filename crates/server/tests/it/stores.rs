@@ -93,6 +93,10 @@ impl Store for Slow {
         self.inner.journal(key, after, limit).await
     }
 
+    async fn journal_end(&self, key: &Key) -> Result<Seq, StoreError> {
+        self.inner.journal_end(key).await
+    }
+
     async fn journals(
         &self,
         kind: &Kind,

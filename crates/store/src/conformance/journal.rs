@@ -154,6 +154,23 @@ pub async fn pruning_drops_the_oldest_and_numbering_goes_on(store: &dyn Store) {
     );
 }
 
+/// The end of a journal is the number of its newest entry, also of one that was pruned.
+pub async fn a_journal_knows_its_end(store: &dyn Store) {
+    let key = key(&fresh(), "a");
+    let end = async || store.journal_end(&key).await.expect("reading works");
+    assert_eq!(end().await, Seq::START, "nothing is written");
+    create(store, &key, Value::new(*b"record")).await;
+    assert_eq!(end().await, Seq::START, "a record is no entry");
+    write(store, &key, 3).await;
+    assert_eq!(end().await, Seq(3), "three are written");
+    store.prune(&key, Seq(2)).await.expect("pruning works");
+    assert_eq!(end().await, Seq(3), "the last one is left");
+    store.prune(&key, Seq(3)).await.expect("pruning works");
+    assert_eq!(end().await, Seq(3), "all is pruned");
+    write(store, &key, 1).await;
+    assert_eq!(end().await, Seq(4), "numbering goes on");
+}
+
 /// Pruning everything forgets a journal only if its record is gone, too.
 pub async fn a_journal_is_forgotten_only_with_its_record_gone(store: &dyn Store) {
     let key = key(&fresh(), "a");

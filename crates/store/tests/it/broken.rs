@@ -42,6 +42,7 @@ is_caught! {
         "evidence outlives its record";
     journal::numbers_stay_dense_under_concurrency, CommitsOneByOne, "another commit came in between";
     journal::pruning_drops_the_oldest_and_numbering_goes_on, PrunesNothing, "pruned up to 2";
+    journal::a_journal_knows_its_end, ForgetsPruned, "all is pruned";
     journal::a_journal_is_forgotten_only_with_its_record_gone, DeletesJournals,
         "a delete leaves journals alone";
     journal::journals_are_listed_with_what_they_hold, IgnoresLimits, "behind None";
@@ -113,6 +114,8 @@ enum Fault {
     /// A journal goes with its record.
     DeletesJournals,
     PrunesNothing,
+    /// A journal of which all was pruned ends where it began.
+    ForgetsPruned,
     /// A record that has expired cannot be saved any more.
     ObeysClocks,
     /// Changes are announced before they are committed, so with a made-up version.
@@ -254,6 +257,7 @@ impl Store for Broken {
             | Fault::Truncates
             | Fault::IgnoresLimits
             | Fault::PrunesNothing
+            | Fault::ForgetsPruned
             | Fault::CommitsInSecret => self.inner.commit(changes, entries, now).await,
         }
     }
@@ -296,6 +300,16 @@ impl Store for Broken {
         limit: usize,
     ) -> Result<Vec<Logged>, StoreError> {
         self.inner.journal(key, after, self.limit(limit)).await
+    }
+
+    async fn journal_end(&self, key: &Key) -> Result<Seq, StoreError> {
+        let end = self.inner.journal_end(key).await?;
+        if self.fault == Fault::ForgetsPruned
+            && self.inner.journal(key, Seq::START, 1).await?.is_empty()
+        {
+            return Ok(Seq::START);
+        }
+        Ok(end)
     }
 
     async fn journals(

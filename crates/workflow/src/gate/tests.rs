@@ -123,6 +123,11 @@ fn only_the_state_that_binds_an_artifact_admits_it() {
     let way = refused.path().unwrap();
     assert_eq!(way[0].artifact.name, "fin");
     assert_eq!(way[0].to, flow.initial().state);
+    // That way leads through an end.
+    assert_eq!(refused.path_if(Finish::Stay), None);
+    let refused = flow.admit(flow.initial(), Kind::Tool, "fin").unwrap_err();
+    let way = refused.path_if(Finish::Stay).unwrap();
+    assert_eq!(way[0].artifact.name, "go");
 }
 
 #[test]

@@ -438,6 +438,9 @@ async fn a_journal_that_was_cut_has_no_gap_though_its_instance_came_back() {
     drop(first);
     let back = instance(&flow);
     back.find(books).await.unwrap();
+    back.refused(NOW, Kind::Tool, "end", (1081, "no"));
+    let wanted = ["started", "refused", "refused"];
+    assert_eq!(told(&back, &books).await, wanted, "it is one journal");
     for _ in 0..25 {
         step(&back, &books);
     }
@@ -574,6 +577,7 @@ async fn a_long_journal_that_was_cut_says_so() {
         // Whoever looks in between leaves numbers behind.
         here.ran(&books, bound, Outcome::Success);
         here.write_untold(&books).await.unwrap();
+        let looked_at = store.journal_end(&here.key).await.unwrap();
         for times in 1..3 {
             for _ in 0..LONG + 300 {
                 here.ran(&books, bound, Outcome::Success);
@@ -588,10 +592,102 @@ async fn a_long_journal_that_was_cut_says_so() {
                 "{is_stored} {times}"
             );
             assert_eq!(journal.len() as u64, LONG + 1);
-            let last = journal.last().unwrap().seq;
-            assert_eq!(lock(&here.seen).entries, last.0, "{is_stored} {times}");
+            // Whoever has read up to there misses nothing of what is left.
+            let first = looked_at.0 + (times - 1) * (LONG + 1) + 1;
+            assert_eq!(journal[0].seq, Seq(first), "{is_stored} {times}");
         }
     }
+}
+
+/// A session that comes back now and then has one journal, and that is as long as it may be. Seen to
+/// fail with an instance that believes its record, or that it is new because there is none.
+#[tokio::test]
+async fn a_journal_stays_short_however_often_its_instance_comes_back() {
+    const LONG: u64 = 300;
+    for is_stored in [true, false] {
+        let (store, flow) = (MemoryStore::default(), ring());
+        let books = Books {
+            journal_limit: Some(LONG),
+            ..books(&store, &flow, NOW)
+        };
+        let mut started = 0;
+        for times in 0..10 {
+            let here = instance(&flow);
+            here.find(books).await.unwrap();
+            if is_stored && times == 0 {
+                step(&here, &books);
+            }
+            let bound = go(&flow, &here.run()).unwrap().id();
+            for _ in 0..LONG - 10 {
+                here.ran(&books, bound, Outcome::Success);
+            }
+            here.write_record(&books).await.unwrap();
+            let journal = store.journal(&here.key, Seq::START, 10_000).await.unwrap();
+            assert!(
+                journal.len() as u64 <= LONG,
+                "{is_stored} {}",
+                journal.len()
+            );
+            let entries = journal.iter().map(|logged| {
+                let entry: Entry = serde_json::from_slice(&logged.bytes).unwrap();
+                entry.what
+            });
+            started += entries
+                .filter(|what| matches!(what, What::Started { .. }))
+                .count();
+        }
+        assert_eq!(started, 1, "{is_stored}");
+    }
+}
+
+/// Whether somebody has written before it ended makes no difference to what a kept journal says.
+#[tokio::test]
+async fn a_journal_that_is_kept_says_that_its_session_ended() {
+    for is_written in [true, false] {
+        let (store, flow) = (MemoryStore::default(), ring());
+        let kept = Books {
+            journal_limit: None,
+            ..books(&store, &flow, NOW)
+        };
+        let here = instance(&flow);
+        here.refused(NOW, Kind::Tool, "end", (1081, "no"));
+        if is_written {
+            here.write_untold(&kept).await.unwrap();
+        }
+        here.end(kept).await.unwrap();
+        let journal = store.journal(&here.key, Seq::START, 10).await.unwrap();
+        let what = journal.iter().map(|logged| {
+            let entry: serde_json::Value = serde_json::from_slice(&logged.bytes).unwrap();
+            entry["what"].as_str().unwrap().to_owned()
+        });
+        assert_eq!(what.collect::<Vec<_>>(), ["started", "refused", "ended"]);
+    }
+}
+
+/// A call that is over at once is told of as of the time it came. Those that ended meanwhile did not
+/// end before it.
+#[tokio::test]
+async fn times_in_a_journal_do_not_run_backwards() {
+    let (store, flow) = (MemoryStore::default(), ring());
+    let (books, here) = (books(&store, &flow, NOW), instance(&flow));
+    let bound = go(&flow, &here.run()).unwrap().id();
+    let later = Books {
+        now: Time(NOW.0 + 300),
+        ..books
+    };
+    step(&here, &later);
+    here.ran(&books, bound, Outcome::Success);
+    here.refused(NOW, Kind::Tool, "end", (1081, "no"));
+    here.write_untold(&later).await.unwrap();
+    here.ran(&books, bound, Outcome::Success);
+    here.write_untold(&later).await.unwrap();
+    let journal = store.journal(&here.key, Seq::START, 10).await.unwrap();
+    let times = journal.iter().map(|logged| {
+        let entry: Entry = serde_json::from_slice(&logged.bytes).unwrap();
+        entry.at
+    });
+    let times: Vec<_> = times.collect();
+    assert_eq!((times.len(), times.is_sorted()), (5, true), "{times:?}");
 }
 
 /// What a handler sees of an instance is what it was when it looked, however long it keeps that.
