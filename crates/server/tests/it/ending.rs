@@ -9,7 +9,7 @@ use interlock::{
     store::{Key, Kind, MemoryStore, Seq, Store},
     workflow::{Scope, Settings},
 };
-use interlock_testkit::{Client, ManualClock, connect};
+use interlock_testkit::{Client, ManualClock, connect, soon};
 use serde_json::{Value, json};
 use std::{io, pin::Pin, sync::Arc, task::Poll, time::Duration};
 use tokio::io::{AsyncRead, AsyncWriteExt, DuplexStream, ReadBuf};
@@ -292,6 +292,99 @@ async fn a_lost_peer_cancels_stateless_calls_and_no_others() {
     }
     assert_eq!(state(&mut witness).await, "done");
     ended(task).await;
+}
+
+/// How a client is lost.
+#[derive(Clone, Copy, Debug)]
+enum Lost {
+    /// It reads no more, which the server learns as soon as it writes.
+    ReadsNoMore,
+    /// Both its pipes are gone, and the server sees the end of what it reads.
+    BothPipes,
+}
+
+/// A step of 2026-07-28 whose client is lost in the middle of it ends like this, and whoever comes
+/// next finds the instance there.
+async fn a_lost_step_ends(lost: Lost, on_cancel: OnCancel, outcome: &str, place: &str) {
+    let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let (work, mut held) = held("work", on_cancel);
+    let server = desk_with(global(), work)
+        .clock(clock.clone())
+        .store(Arc::new(store.clone()))
+        .build()
+        .unwrap();
+    let (mut witness, _connection) = connect(&server);
+    witness.initialize().await;
+    let Ends {
+        mut to_server,
+        from_server,
+        task,
+    } = ends(&server);
+    let params = modern(json!({"name": "work"}));
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let line = format!("{call}\n");
+    to_server.write_all(line.as_bytes()).await.unwrap();
+    held.started().await;
+    drop(from_server);
+    let to_server = match lost {
+        Lost::BothPipes => {
+            drop(to_server);
+            None
+        }
+        Lost::ReadsNoMore => {
+            let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
+            let line = format!("{ping}\n");
+            to_server.write_all(line.as_bytes()).await.unwrap();
+            Some(to_server)
+        }
+    };
+    if outcome == "cancelled" {
+        // No time passes.
+        held.stopped().await;
+    }
+    let operator = server.operator();
+    let moved = async {
+        while operator.show("global:desk").await.unwrap().summary.state == "open" {
+            if outcome == "unknown" {
+                clock.advance(Duration::from_secs(1));
+            }
+            witness.exchange("ping", json!({})).await;
+        }
+    };
+    soon("the step must be taken", moved).await;
+    drop(to_server);
+    ended(task).await;
+
+    let journal = journal(&store, "global:desk").await;
+    let steps = journal.iter().filter(|entry| entry["what"] == "step");
+    let [step] = steps.collect::<Vec<_>>()[..] else {
+        panic!("{lost:?}: {journal:?}");
+    };
+    let told = ["name", "outcome", "from", "to"].map(|part| step[part].as_str().unwrap());
+    assert_eq!(told, ["work", outcome, "open", place], "{lost:?}");
+    let (mut next, _next) = connect(&server);
+    let params = modern(json!({"name": "close"}));
+    let closed = next.request("tools/call", params).await["result"].take();
+    assert_eq!(closed["isError"], false, "{lost:?}: {closed}");
+    let place = &closed["_meta"]["dev.interlock/workflow"]["state"];
+    assert_eq!(place, "open", "{lost:?}: {closed}");
+}
+
+/// See `flow_harm.rs` for the same over HTTP.
+#[tokio::test]
+async fn a_stateless_step_whose_client_reads_no_more_is_cancelled_or_unknown_if_torn_down() {
+    let lost = Lost::ReadsNoMore;
+    a_lost_step_ends(lost, OnCancel::Stops, "cancelled", "back").await;
+    a_lost_step_ends(lost, OnCancel::GoesOn, "unknown", "unclear").await;
+}
+
+/// The end of what it reads is all that a server sees if it has nothing to write, and a client that
+/// only closes that may still wait for its answer. So the call may end until the drain deadline.
+#[tokio::test]
+async fn a_stateless_step_whose_client_drops_both_pipes_is_unknown_at_the_drain_deadline() {
+    let lost = Lost::BothPipes;
+    a_lost_step_ends(lost, OnCancel::Stops, "unknown", "unclear").await;
+    a_lost_step_ends(lost, OnCancel::GoesOn, "unknown", "unclear").await;
 }
 
 fn desk_with_search(work: interlock::Tool, search: interlock::Tool) -> Server {

@@ -1,5 +1,6 @@
-//! A prompt is an event like a tool: each of its outcomes leads where its binding says, in both
-//! eras. On 2026-07-28 it has no place for a handle, and so its instance is one that all share.
+//! A prompt or a resource is an event like a tool: each of its outcomes leads where its binding
+//! says, in both eras. On 2026-07-28 it has no place for a handle, and so its instance is one that
+//! all share.
 
 use crate::{
     common::{codes, modern, refusal},
@@ -7,14 +8,17 @@ use crate::{
     flow_journal::{entries, of_kind},
 };
 use interlock::{
-    Context, Failure, Prompt, Server, Workflow,
+    Context, Failure, Prompt, Resource, Server, Workflow,
     model::{GetPromptResult, JsonObject, PromptMessage, Role},
     store::MemoryStore,
-    workflow::{Scope, Settings, end, to},
+    workflow::{BindingBuilder, Scope, Settings, end, to},
 };
 use interlock_testkit::{Client, Connection, ManualClock, connect, soon};
 use serde_json::{Value, json};
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 use tokio::sync::mpsc;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -26,9 +30,19 @@ enum Era {
     Stateless,
 }
 
+/// What is used. A resource is told beforehand what to do, as it has no arguments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Used {
+    Prompt,
+    Resource,
+}
+
 /// Everything that a test of one outcome needs.
 struct Stage {
     era: Era,
+    used: Used,
+    /// What the resource does next.
+    does: Arc<Mutex<String>>,
     client: Client,
     _connection: Connection,
     clock: Arc<ManualClock>,
@@ -36,29 +50,39 @@ struct Stage {
     started: mpsc::UnboundedReceiver<()>,
 }
 
-/// In which each outcome of `draft` leads to a state of its own, whose tool `end` begins anew.
+/// In which each outcome of `draft` and of `note://draft` leads to a state of its own, whose tool
+/// `end` begins anew.
 fn flow() -> Workflow {
     let settings = Settings {
         scope: Scope::Global,
         ..Settings::default()
     };
     let flow = Workflow::builder("w").settings(settings).state("new", |s| {
-        s.initial().prompt("draft", |p| {
-            p.when("args.who != 'nobody'")
-                .success(to("empty").when("result.messages[0].content.text == ''"))
-                .success(to("drafted").set("who", "args.who"))
-                .error("failed")
+        let ends = |b: BindingBuilder| {
+            b.error("failed")
                 .timeout("late")
                 .cancelled("back")
                 .unknown("unclear")
-        })
+        };
+        s.initial()
+            .prompt("draft", |p| {
+                ends(
+                    p.when("args.who != 'nobody'")
+                        .success(to("empty").when("result.messages[0].content.text == ''"))
+                        .success(to("drafted").set("who", "args.who")),
+                )
+            })
+            .resource("note://draft", |r| {
+                let empty = to("empty").when("result.contents[0].text == ''");
+                ends(r.success(empty).success("read"))
+            })
     });
     let flow = flow.state("drafted", |s| {
         s.tool("send", |t| {
             t.when("args.who == ctx.who").success(end("new"))
         })
     });
-    ["empty", "failed", "late", "back", "unclear"]
+    ["read", "empty", "failed", "late", "back", "unclear"]
         .into_iter()
         .fold(flow, |flow, state| {
             flow.state(state, |s| s.tool("end", |t| t.success(end("new"))))
@@ -67,36 +91,55 @@ fn flow() -> Workflow {
         .unwrap()
 }
 
+/// Does what it is told, and gives a text if it comes to that.
+async fn act(does: &str, context: Context) -> Result<&'static str, Failure> {
+    match does {
+        "write" => Ok("Dear you"),
+        "nothing" => Ok(""),
+        "fail" => Err(Failure::new("no words")),
+        "panic" => panic!("on purpose"),
+        "wait" => {
+            context.cancelled().await;
+            Err(Failure::stopped())
+        }
+        _ => std::future::pending().await,
+    }
+}
+
 /// A prompt that does what its argument `does` says.
 fn draft(on_start: mpsc::UnboundedSender<()>) -> Prompt {
     let write = move |arguments: JsonObject, context: Context| {
         let on_start = on_start.clone();
         async move {
             on_start.send(()).unwrap();
-            let text = match arguments.get("does").and_then(Value::as_str) {
-                None => "Dear you",
-                Some("nothing") => "",
-                Some("fail") => return Err(Failure::new("no words")),
-                Some("panic") => panic!("on purpose"),
-                Some("wait") => {
-                    context.cancelled().await;
-                    return Err(Failure::stopped());
-                }
-                Some(_) => std::future::pending().await,
-            };
+            let does = arguments.get("does").and_then(Value::as_str);
+            let text = act(does.unwrap_or("write"), context).await?;
             let message = PromptMessage::new_text(Role::User, text);
-            Ok(GetPromptResult::new(vec![message]))
+            Ok::<_, Failure>(GetPromptResult::new(vec![message]))
         }
     };
     Prompt::new("draft", write).required("who").optional("does")
 }
 
+/// A resource that does what it was told beforehand.
+fn note(does: Arc<Mutex<String>>, on_start: mpsc::UnboundedSender<()>) -> Resource {
+    Resource::new("note://draft", move |context: Context| {
+        let (does, on_start) = (does.lock().unwrap().clone(), on_start.clone());
+        async move {
+            on_start.send(()).unwrap();
+            act(&does, context).await
+        }
+    })
+}
+
 impl Stage {
-    async fn new(era: Era) -> Self {
+    async fn new(era: Era, used: Used) -> Self {
         let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
         let (on_start, started) = mpsc::unbounded_channel();
+        let does = Arc::new(Mutex::new("write".to_owned()));
         let server = Server::builder("s", "0")
-            .prompt(draft(on_start))
+            .prompt(draft(on_start.clone()))
+            .resource(note(Arc::clone(&does), on_start))
             .tool(echo("send"))
             .tool(echo("end"))
             .tool(echo("nowhere"))
@@ -109,6 +152,8 @@ impl Stage {
         }
         Self {
             era,
+            used,
+            does,
             client,
             _connection: connection,
             clock,
@@ -129,11 +174,29 @@ impl Stage {
         self.client.begin("prompts/get", params).await
     }
 
+    /// Begins to use what is used here.
+    async fn begin_to(&mut self, does: &str) -> i64 {
+        match self.used {
+            Used::Prompt => self.begin(json!({"who": "Ada", "does": does})).await,
+            Used::Resource => {
+                does.clone_into(&mut self.does.lock().unwrap());
+                let params = self.params(json!({"uri": "note://draft"}));
+                self.client.begin("resources/read", params).await
+            }
+        }
+    }
+
     /// Begins, and waits until the handler has.
     async fn run(&mut self, does: &str) -> i64 {
-        let id = self.begin(json!({"who": "Ada", "does": does})).await;
+        let id = self.begin_to(does).await;
         soon("it must start", self.started.recv()).await.unwrap();
         id
+    }
+
+    /// Uses what is used here, and gives the answer.
+    async fn try_to(&mut self, does: &str) -> Value {
+        let id = self.run(does).await;
+        self.client.until(id).await.1
     }
 
     async fn draft(&mut self, arguments: Value) -> (Vec<Value>, Value) {
@@ -159,12 +222,16 @@ impl Stage {
     async fn has_moved(&mut self, outcome: &str, place: &str) {
         let moved = async { while self.state().await == "new" {} };
         soon("the step must be taken", moved).await;
-        assert_eq!(self.state().await, place, "{:?}", self.era);
+        assert_eq!(self.state().await, place, "{:?} {:?}", self.era, self.used);
         let journal = entries(&self.store, "global:w").await;
         let step = *of_kind(&journal, "step").last().unwrap();
         let told =
             ["kind", "name", "outcome", "from", "to"].map(|part| step[part].as_str().unwrap());
-        assert_eq!(told, ["prompt", "draft", outcome, "new", place]);
+        let (kind, name) = match self.used {
+            Used::Prompt => ("prompt", "draft"),
+            Used::Resource => ("resource", "note://draft"),
+        };
+        assert_eq!(told, [kind, name, outcome, "new", place]);
         let tool = if place == "drafted" { "send" } else { "end" };
         let ended = self.call(tool, json!({"who": "Ada"})).await;
         assert_eq!(ended["isError"], false, "{ended}");
@@ -174,7 +241,14 @@ impl Stage {
 
 async fn in_both_eras(test: impl AsyncFn(Stage)) {
     for era in [Era::Handshake, Era::Stateless] {
-        test(Stage::new(era).await).await;
+        test(Stage::new(era, Used::Prompt).await).await;
+    }
+}
+
+async fn for_both_in_both_eras(test: impl AsyncFn(Stage)) {
+    in_both_eras(&test).await;
+    for era in [Era::Handshake, Era::Stateless] {
+        test(Stage::new(era, Used::Resource).await).await;
     }
 }
 
@@ -193,6 +267,7 @@ async fn a_prompt_that_succeeds_moves_the_instance_and_is_remembered() {
             .collect();
         let changed = [
             "notifications/tools/list_changed",
+            "notifications/resources/list_changed",
             "notifications/prompts/list_changed",
         ];
         match stage.era {
@@ -209,9 +284,26 @@ async fn a_prompt_that_succeeds_moves_the_instance_and_is_remembered() {
 }
 
 #[tokio::test]
-async fn a_guard_on_the_result_of_a_prompt_chooses_the_edge() {
-    in_both_eras(async |mut stage| {
-        stage.draft(json!({"who": "Ada", "does": "nothing"})).await;
+async fn a_resource_that_is_read_moves_the_instance() {
+    for era in [Era::Handshake, Era::Stateless] {
+        let mut stage = Stage::new(era, Used::Resource).await;
+        let answer = stage.try_to("write").await;
+        let result = &answer["result"];
+        assert_eq!(result["contents"][0]["text"], "Dear you", "{answer}");
+        let place = &result["_meta"]["dev.interlock/workflow"];
+        assert_eq!(place["state"], "read", "{answer}");
+        assert_eq!(place["next"], json!(["end"]));
+        let id = stage.begin_to("write").await;
+        let (_, again) = stage.client.until(id).await;
+        assert_eq!(codes(&again), (-32602, 1081));
+        stage.has_moved("success", "read").await;
+    }
+}
+
+#[tokio::test]
+async fn a_guard_on_the_result_chooses_the_edge() {
+    for_both_in_both_eras(async |mut stage| {
+        stage.try_to("nothing").await;
         stage.has_moved("success", "empty").await;
     })
     .await;
@@ -236,10 +328,10 @@ async fn a_prompt_whose_guard_refuses_moves_nothing() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_fails_or_panics_takes_the_edge_of_an_error() {
-    in_both_eras(async |mut stage| {
+async fn what_fails_or_panics_takes_the_edge_of_an_error() {
+    for_both_in_both_eras(async |mut stage| {
         for does in ["fail", "panic"] {
-            let (_, answer) = stage.draft(json!({"who": "Ada", "does": does})).await;
+            let answer = stage.try_to(does).await;
             assert_eq!(answer["error"]["code"], -32603, "{answer}");
             stage.has_moved("error", "failed").await;
         }
@@ -248,8 +340,8 @@ async fn a_prompt_that_fails_or_panics_takes_the_edge_of_an_error() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_takes_too_long_takes_the_edge_of_a_timeout() {
-    in_both_eras(async |mut stage| {
+async fn what_takes_too_long_takes_the_edge_of_a_timeout() {
+    for_both_in_both_eras(async |mut stage| {
         let id = stage.run("hang").await;
         stage.clock.advance(30 * SECOND);
         let (_, answer) = stage.client.until(id).await;
@@ -260,8 +352,8 @@ async fn a_prompt_that_takes_too_long_takes_the_edge_of_a_timeout() {
 }
 
 #[tokio::test]
-async fn a_prompt_that_is_taken_back_is_cancelled_or_unknown() {
-    in_both_eras(async |mut stage| {
+async fn what_is_taken_back_is_cancelled_or_unknown() {
+    for_both_in_both_eras(async |mut stage| {
         for (does, outcome, place) in [
             ("wait", "cancelled", "back"),
             ("hang", "unknown", "unclear"),

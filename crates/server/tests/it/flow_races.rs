@@ -107,18 +107,20 @@ async fn a_list_is_of_one_state_while_another_is_committed() {
             s.initial()
                 .tool("l1", |t| t.success("right"))
                 .tool("l2", |t| t.success(end("left")))
-                .prompt("lp", |p| p.success("left"))
+                .prompt("lp1", |p| p.success("left"))
+                .prompt("lp2", |p| p.success("left"))
         })
         .state("right", |s| {
             s.tool("r1", |t| t.success("left"))
                 .tool("r2", |t| t.success(end("left")))
-                .prompt("rp", |p| p.success("right"))
+                .prompt("rp1", |p| p.success("right"))
+                .prompt("rp2", |p| p.success("right"))
         })
         .build()
         .unwrap();
     let tools = ["l1", "l2", "r1", "r2"].into_iter().map(tool);
     let builder = tools.fold(Server::builder("s", "0"), interlock::Builder::tool);
-    let prompts = ["lp", "rp"]
+    let prompts = ["lp1", "lp2", "rp1", "rp2"]
         .into_iter()
         .map(|name| Prompt::text(name, "text"));
     let builder = prompts.fold(builder, interlock::Builder::prompt);
@@ -139,14 +141,21 @@ async fn a_list_is_of_one_state_while_another_is_committed() {
         }
     });
     let (mut reader, _reader) = client_of(&server).await;
-    let mut seen = [0, 0];
+    // How often each list was seen: of tools and of prompts, of the left and of the right.
+    let mut seen = [0; 4];
     while !moving.is_finished() {
         is_enough.store(seen.iter().all(|times| *times > 20), Ordering::Relaxed);
-        let tools = reader.tools().await;
-        match tools.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-            ["l1", "l2"] => seen[0] += 1,
-            ["r1", "r2"] => seen[1] += 1,
-            _ => panic!("{tools:?}"),
+        for list in ["tools", "prompts"] {
+            let answer = reader.request(&format!("{list}/list"), json!({})).await;
+            let listed = answer["result"][list].as_array().unwrap().iter();
+            let names: Vec<_> = listed.map(|one| one["name"].as_str().unwrap()).collect();
+            match names[..] {
+                ["l1", "l2"] => seen[0] += 1,
+                ["r1", "r2"] => seen[1] += 1,
+                ["lp1", "lp2"] => seen[2] += 1,
+                ["rp1", "rp2"] => seen[3] += 1,
+                _ => panic!("{list}: {names:?}"),
+            }
         }
     }
     moving.await.unwrap();

@@ -391,7 +391,7 @@ async fn a_session_that_ends_while_its_client_is_asked_leads_to_error() {
     while events.message().await.unwrap()["method"] != QUESTION {}
     session.send(session.delete()).await;
     noticed(&server, &clock).await;
-    failed_because(&server, "").await;
+    failed_because(&server, "the client is gone").await;
     is_told(&server, flow(global())).await;
 }
 

@@ -156,14 +156,26 @@ async fn static_lists_hold_everything_and_are_never_announced_but_the_gate_still
     };
     let (mut client, _connection) = connect(&kinds(settings));
     let hello = client.initialize().await;
+    // No step changes a list. Whoever runs the server may, by adding or removing something.
     let capabilities = &hello["result"]["capabilities"];
-    for kind in ["tools", "resources", "prompts"] {
-        assert!(capabilities[kind].is_object());
+    for (kind, advertised) in [
+        ("tools", json!({"listChanged": true})),
+        ("resources", json!({"listChanged": true, "subscribe": true})),
+        ("prompts", json!({"listChanged": true})),
+    ] {
+        assert_eq!(capabilities[kind], advertised, "{kind}");
     }
     for (tool, _, after) in STEPS {
         assert_eq!(client.tools().await, ["t", "u", "nowhere"]);
-        let answer = client.request("resources/list", json!({})).await;
-        assert_eq!(answer["result"]["resources"].as_array().unwrap().len(), 2);
+        for (list, name, all) in [
+            ("resources", "uri", &["r://1", "r://2"][..]),
+            ("prompts", "name", &["p"]),
+        ] {
+            let answer = client.request(&format!("{list}/list"), json!({})).await;
+            let listed = answer["result"][list].as_array().unwrap().iter();
+            let listed: Vec<_> = listed.map(|one| one[name].as_str().unwrap()).collect();
+            assert_eq!(listed, all, "in the state before {after}");
+        }
         let other = if tool == "t" { "u" } else { "t" };
         let (_, result) = client.call(other, json!({})).await;
         assert_eq!(refusal(&result), 1081, "{result}");

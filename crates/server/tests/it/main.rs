@@ -42,6 +42,7 @@ mod handlers;
 mod handles;
 mod handles_built;
 mod handshake;
+mod http_approval;
 mod http_auth;
 mod http_batches;
 mod http_calls;

@@ -1,7 +1,7 @@
 //! Resources that are made as they are asked for: which template a URI belongs to, and what its
 //! handler is given.
 
-use crate::common::{codes, modern, state, tool};
+use crate::common::{codes, modern, nothing_comes, state, tool};
 use interlock::{
     Blob, Builder, Context, Failure, Resource, ResourceTemplate, Server, Workflow,
     model::{Icon, JsonObject, MetaObject},
@@ -254,6 +254,43 @@ async fn a_workflow_binds_a_template_or_one_resource_of_it() {
     let answer = read(&mut client, "order://17").await;
     assert_eq!(said(&answer), r#"order://{id} {"id":"17"}"#);
     assert_eq!(state(&mut client).await, "read");
+}
+
+/// `step` goes from one state to the next, and tells before its result what has changed.
+async fn steps(client: &mut Client, told: &[&str], templates: &[&str]) {
+    let (before, result) = client.call("step", json!({})).await;
+    assert_eq!(result["isError"], false, "{result}");
+    assert_eq!(before, told, "{templates:?}");
+    let (resources, listed) = listed(client, json!({})).await;
+    assert_eq!(resources, [] as [&str; 0]);
+    assert_eq!(listed, templates);
+    nothing_comes(client).await;
+}
+
+/// Templates have no notification of their own: they are resources.
+#[tokio::test]
+async fn a_step_that_changes_only_templates_is_announced_before_its_result() {
+    let next = |s: StateBuilder, next: &str| s.tool("step", |t| t.success(next.to_owned()));
+    let bound = |s: StateBuilder, uri: &str| s.resource(uri, |r| r.success("none"));
+    let flow = Workflow::builder("w")
+        .state("a", |s| bound(next(s.initial(), "b"), "a://{x}"))
+        .state("b", |s| bound(next(s, "same"), "b://{x}"))
+        .state("same", |s| bound(next(s, "none"), "b://{x}"))
+        .state("none", |s| s.tool("step", |t| t.success(end("a"))))
+        .always_resource("free://{x}")
+        .build()
+        .unwrap();
+    let builder = server([echo("a://{x}"), echo("b://{x}"), echo("free://{x}")])
+        .tool(tool("step"))
+        .workflow(flow);
+    let (mut client, _connection) = ready(builder).await;
+    let changed: &[&str] = &["notifications/resources/list_changed"];
+    for _ in 0..2 {
+        steps(&mut client, changed, &["b://{x}", "free://{x}"]).await;
+        steps(&mut client, &[], &["b://{x}", "free://{x}"]).await;
+        steps(&mut client, changed, &["free://{x}"]).await;
+        steps(&mut client, changed, &["a://{x}", "free://{x}"]).await;
+    }
 }
 
 #[tokio::test]

@@ -4,36 +4,31 @@ use super::{kind, text};
 use interlock::{
     Context, Failure, Prompt, Resource, ResourceTemplate, Server, Tool, ToolResult, Workflow,
     model::{CallToolResult, ContentBlock, JsonObject},
-    workflow::{BindingBuilder, Outcome, StateBuilder, end, to},
+    workflow::{BindingBuilder, Catalogue, Finding, Kind, Outcome, Problem, StateBuilder, end, to},
 };
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 use tokio::sync::{Notify, mpsc};
 
-/// The codes that tell one graph from another, and the server if there is one: errors if it must
-/// not be built, warnings if it must.
-pub(super) fn judge(graph: &Value, ok: bool) -> (Vec<String>, Option<Server>) {
-    let told = |codes: Vec<&'static str>| {
-        let told = codes.into_iter().filter(|code| *code != "bound-nowhere");
-        told.map(str::to_owned).collect()
+/// What was found in a graph, by its codes, and the server if there is one: errors if it must not be
+/// built, warnings if it must, those of the graph itself before those of what it is served with.
+pub(super) fn judge(graph: &Value, ok: bool) -> (Vec<&'static str>, Option<Server>) {
+    let codes = |found: &[Finding]| -> Vec<_> {
+        let problems = found.iter().map(|finding| &finding.problem);
+        problems.map(Problem::code).collect()
     };
     let workflow = match build(graph) {
         Ok(workflow) => workflow,
         Err(invalid) => {
-            return (
-                told(invalid.errors().map(|error| error.problem.code()).collect()),
-                None,
-            );
+            let errors = invalid.errors().map(|error| error.problem.code());
+            return (errors.collect(), None);
         }
     };
-    let warnings = workflow
-        .warnings()
-        .iter()
-        .map(|warning| warning.problem.code())
-        .collect();
+    let mut warnings = codes(workflow.warnings());
+    warnings.extend(codes(&workflow.check(&catalogue(graph))));
     let (script, _) = Script::new();
     match serve(graph, workflow, &script) {
-        Ok(server) => (told(warnings), Some(server)),
+        Ok(server) => (warnings, Some(server)),
         Err(errors) => {
             assert!(!ok, "{errors}");
             let codes = errors.0.iter().map(|error| {
@@ -42,9 +37,27 @@ pub(super) fn judge(graph: &Value, ok: bool) -> (Vec<String>, Option<Server>) {
                 };
                 finding.problem.code()
             });
-            (told(codes.collect()), None)
+            (codes.collect(), None)
         }
     }
+}
+
+/// What a recorded graph is served with.
+pub(super) fn catalogue(graph: &Value) -> Catalogue {
+    let mut has = Catalogue::closed();
+    for (kind, field) in [
+        (Kind::Tool, "tools"),
+        (Kind::Resource, "resources"),
+        (Kind::Prompt, "prompts"),
+    ] {
+        for name in names(graph, field) {
+            has.insert(kind, name);
+        }
+    }
+    for template in graph["templates"].as_array().into_iter().flatten() {
+        has.insert(Kind::Resource, text(&template["uri"]));
+    }
+    has
 }
 
 /// What the next body that runs does.
@@ -128,7 +141,7 @@ fn object(value: &Value) -> JsonObject {
     value.as_object().unwrap().clone()
 }
 
-pub(super) fn names(graph: &Value, field: &str) -> Vec<String> {
+fn names(graph: &Value, field: &str) -> Vec<String> {
     let entries = graph[field].as_array().into_iter().flatten();
     entries
         .map(|entry| {

@@ -1,12 +1,12 @@
 //! Two of rmcp's clients at once, by 2026-07-28, each with a token of its own.
 
-use super::stage::{Ears, Host, LOOPBACK, MODERN, able, call, greet, over_http};
+use super::stage::{Ears, Host, LOOPBACK, MODERN, able, call, code, greet, over_http, text};
 use super::tap::{Log, tap};
-use crate::{common::PATIENCE, handles::server};
-use interlock::{BearerTokens, HttpOptions};
+use crate::{common::PATIENCE, flow_approval::refund_with, flow_guards::echo, handles::server};
+use interlock::{BearerTokens, HttpOptions, Server, workflow::Scope};
 use rmcp::{
-    RoleClient,
-    model::{CallToolRequest, ListToolsRequest},
+    RoleClient, ServiceError,
+    model::{CallToolRequest, CallToolResponse, ErrorCode, ListToolsRequest},
     service::{PeerRequestOptions, RunningService},
     transport::StreamableHttpClientTransport,
 };
@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 const ALICE: &str = "secret-of-alice";
 const BOB: &str = "secret-of-bob";
+/// Under which name a person is asked to agree.
+const APPROVAL: &str = "dev.interlock/approval";
 
 /// A client with a token, and what came to it.
 struct Bearer {
@@ -22,9 +24,13 @@ struct Bearer {
 }
 
 async fn site() -> Host {
+    site_of(&server().build().unwrap()).await
+}
+
+async fn site_of(server: &Server) -> Host {
     let tokens = BearerTokens::new().token(ALICE, "alice").token(BOB, "bob");
     let options = HttpOptions::default().authenticator(tokens);
-    over_http(&server().build().unwrap(), LOOPBACK.into(), options).await
+    over_http(server, LOOPBACK.into(), options).await
 }
 
 impl Bearer {
@@ -62,6 +68,33 @@ impl Bearer {
         let result = self.call("workflow_start", json!({})).await;
         let id = result["structuredContent"]["workflow"].as_str();
         id.unwrap_or_else(|| panic!("{result}")).to_owned()
+    }
+
+    /// Asks for a refund, perhaps with what it was given to bring back and a person's yes.
+    async fn refund(
+        &self,
+        id: &str,
+        brought: Option<&str>,
+    ) -> Result<CallToolResponse, ServiceError> {
+        let mut request = call("refund", json!({"workflow": id, "amount": 5}));
+        if let Some(state) = brought {
+            let yes = (APPROVAL.to_owned(), json!({"action": "accept"}));
+            request.input_responses = Some([yes].into());
+            request.request_state = Some(state.to_owned());
+        }
+        let answer = self.client.call_tool_once(request);
+        let answer = tokio::time::timeout(PATIENCE, answer).await;
+        self.log.take();
+        answer.expect("the client must be answered")
+    }
+
+    /// Starts, and goes on to where a refund needs a yes.
+    async fn found(&self) -> String {
+        let id = self.start().await;
+        let found = json!({"workflow": id, "order": "A-1"});
+        let found = self.call("lookup", found).await;
+        assert_eq!(found["isError"], false, "{found}");
+        id
     }
 
     async fn state(&self, id: &str) -> Value {
@@ -159,4 +192,59 @@ async fn a_finished_id_is_refused_with_the_way_to_a_new_one() {
         .await;
     assert_eq!(worked["isError"], false, "{worked}");
     assert_eq!(alice.state(&id).await, "closed");
+}
+
+/// The yes to what Alice was asked, however Bob came by it, is Alice's.
+#[tokio::test]
+async fn a_yes_is_of_who_was_asked_and_a_stolen_one_is_refused() {
+    let server = refund_with(echo("refund"), Scope::Handle).build().unwrap();
+    let host = site_of(&server).await;
+    let (alice, bob) = (
+        Bearer::join(&host, ALICE).await,
+        Bearer::join(&host, BOB).await,
+    );
+    let (of_alice, of_bob) = (alice.found().await, bob.found().await);
+    let CallToolResponse::InputRequired(asked) = alice.refund(&of_alice, None).await.unwrap()
+    else {
+        panic!("Alice must be asked");
+    };
+    let requests = asked.input_requests.unwrap();
+    assert_eq!(requests.keys().collect::<Vec<_>>(), [APPROVAL]);
+    let question = serde_json::to_value(&requests[APPROVAL]).unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    assert_eq!(question["params"]["message"], "Refund 5 for A-1?");
+    let state = asked.request_state.unwrap();
+
+    // With her id he is not even asked.
+    let CallToolResponse::Complete(stolen) = bob.refund(&of_alice, None).await.unwrap() else {
+        panic!("Bob must not be asked");
+    };
+    assert_eq!(refusal(&serde_json::to_value(&stolen).unwrap()), 1021);
+    // With what she was given, he is refused for her instance and for his own.
+    for id in [&of_alice, &of_bob] {
+        let error = bob.refund(id, Some(&state)).await.unwrap_err();
+        assert_eq!(code(error), ErrorCode::INVALID_PARAMS.0);
+    }
+    assert_eq!(alice.state(&of_alice).await, "found");
+    assert_eq!(bob.state(&of_bob).await, "found");
+
+    // None of this has used her yes up.
+    let CallToolResponse::Complete(paid) = alice.refund(&of_alice, Some(&state)).await.unwrap()
+    else {
+        panic!("Alice has said yes");
+    };
+    assert_eq!((paid.is_error, text(&paid)), (Some(false), "done"));
+    assert_eq!(alice.state(&of_alice).await, "paid");
+    assert_eq!(bob.state(&of_bob).await, "found");
+    let CallToolResponse::Complete(over) = alice.refund(&of_alice, Some(&state)).await.unwrap()
+    else {
+        panic!("it is over");
+    };
+    assert_eq!(refusal(&serde_json::to_value(&over).unwrap()), 1085);
+    // Bob is asked on his own account.
+    let asked = bob.refund(&of_bob, None).await.unwrap();
+    assert!(
+        matches!(asked, CallToolResponse::InputRequired(_)),
+        "{asked:?}"
+    );
 }
