@@ -3,6 +3,7 @@
 use crate::{
     common::{OnCancel, held, nothing_comes, refusal},
     flow_guards::{at, echo},
+    flow_operator::{Kept, instance, scope_of, wherever_it_is_kept},
 };
 use interlock::{
     ApprovalRequest, Builder, Operator, OperatorError, Server, Standing, Tool, Workflow,
@@ -54,6 +55,11 @@ pub(crate) fn refund_with(refund: Tool, scope: Scope) -> Builder {
 
 pub(crate) fn refund() -> Builder {
     refund_with(echo("refund"), Scope::Global)
+}
+
+/// The same, wherever it is kept.
+fn refund_kept(kept: Kept) -> Builder {
+    kept.keep(refund_with(echo("refund"), kept.scope()))
 }
 
 /// A client of that version that says it can do this, on its way to the refund.
@@ -109,13 +115,18 @@ fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap()
 }
 
-/// What the journal says, word by word, and that it leads to where the instance stands.
+/// What the journal says of the instance that all share.
 async fn told(operator: &Operator) -> Vec<String> {
-    let history = operator.history(ID, 0, 1_000).await.unwrap();
-    let flow = flow(Scope::Global);
+    told_of(operator, ID).await
+}
+
+/// What the journal says, word by word, and that it leads to where the instance stands.
+async fn told_of(operator: &Operator, id: &str) -> Vec<String> {
+    let history = operator.history(id, 0, 1_000).await.unwrap();
+    let flow = flow(scope_of(id));
     let replayed = replay(&flow, history.iter().map(|one| &one.entry)).unwrap();
     let state = flow.state_name(replayed.position().state).to_owned();
-    assert_eq!(operator.show(ID).await.unwrap().summary.state, state);
+    assert_eq!(operator.show(id).await.unwrap().summary.state, state);
     let word = |entry: &Entry| match serde_json::to_value(entry).unwrap() {
         entry if entry["code"].is_number() => entry["code"].to_string(),
         entry if entry["approval"].is_string() => {
@@ -126,12 +137,12 @@ async fn told(operator: &Operator) -> Vec<String> {
     history.iter().map(|one| word(&one.entry)).collect()
 }
 
-async fn asked(operator: &Operator) -> Vec<ApprovalRequest> {
-    operator.show(ID).await.unwrap().summary.approvals
+async fn asked(operator: &Operator, id: &str) -> Vec<ApprovalRequest> {
+    operator.show(id).await.unwrap().summary.approvals
 }
 
-async fn only(operator: &Operator) -> ApprovalRequest {
-    let mut asked = asked(operator).await;
+async fn only(operator: &Operator, id: &str) -> ApprovalRequest {
+    let mut asked = asked(operator, id).await;
     assert_eq!(asked.len(), 1);
     asked.remove(0)
 }
@@ -268,7 +279,7 @@ async fn a_client_that_answers_with_an_error_leaves_it_to_an_operator() {
     assert_eq!(refusal(&pending), 1071);
     let operator = server.operator();
     operator
-        .approve(ID, &only(&operator).await.id, "")
+        .approve(ID, &only(&operator, ID).await.id, "")
         .await
         .unwrap();
     // It is asked again only if nobody has agreed.
@@ -284,140 +295,177 @@ async fn a_client_that_cannot_ask_is_told_at_once_and_an_operators_yes_works_onc
         ("2025-11-25", json!({"elicitation": {"url": {}}})),
         ("2025-03-26", json!({"elicitation": {}})),
     ] {
-        let server = refund().build().unwrap();
-        let (mut client, _connection) = ready(&server, version, can).await;
-        let operator = server.operator().by("olga");
-        let (_, pending) = client.call("refund", five()).await;
-        assert_eq!(pending["isError"], true);
-        assert_eq!(refusal(&pending), 1071);
-        assert_eq!(
-            text(&pending),
-            "an operator must approve this call first: Refund 5 for A-1? Repeat the same call \
-             once it is approved."
-        );
-        let waiting = operator.waiting(None, 10).await.unwrap();
-        assert_eq!(waiting.len(), 1);
-        let request = only(&operator).await;
-        assert_eq!(waiting[0].approvals, std::slice::from_ref(&request));
-        let told_id = &pending["_meta"]["dev.interlock/refusal"]["approval"];
-        assert_eq!(*told_id, request.id.as_str());
-        assert_eq!((&*request.question, request.args), (QUESTION, Some(five())));
-        // Until then it is still pending, and asked once.
-        assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
-        assert_eq!(asked(&operator).await.len(), 1);
-
-        let summary = operator.approve(ID, &request.id, "known").await.unwrap();
-        assert!(matches!(
-            summary.approvals[0].standing,
-            Standing::Approved { .. }
-        ));
-        assert_eq!(operator.waiting(None, 10).await.unwrap(), []);
-        // Not for other arguments.
-        let six = json!({"amount": 6});
-        assert_eq!(refusal(&client.call("refund", six).await.1), 1071);
-        let (_, paid) = client.call("refund", five()).await;
-        assert_eq!(at(&paid), "new", "{paid}");
-
-        client.call("lookup", json!({"order": "A-1"})).await;
-        assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
-        let told = told(&operator).await;
-        assert_eq!(
-            told,
-            [
-                "started",
-                "step",
-                "asked operator",
-                "1071",
-                "approved operator",
-                "asked operator",
-                "step",
-                "step",
-                "asked operator"
-            ]
-        );
+        wherever_it_is_kept(async |kept| yes_works_once(kept, version, can.clone()).await).await;
     }
+}
+
+async fn yes_works_once(kept: Kept, version: &str, can: Value) {
+    let server = refund_kept(kept).build().unwrap();
+    let (mut client, _connection) = ready(&server, version, can).await;
+    let operator = server.operator().by("olga");
+    let (_, pending) = client.call("refund", five()).await;
+    assert_eq!(pending["isError"], true);
+    assert_eq!(refusal(&pending), 1071);
+    assert_eq!(
+        text(&pending),
+        "an operator must approve this call first: Refund 5 for A-1? Repeat the same call once it \
+         is approved."
+    );
+    let id = &*instance(&pending);
+    let waiting = operator.waiting(None, 10).await.unwrap();
+    assert_eq!(waiting.len(), 1);
+    assert_eq!(waiting[0].id, id);
+    let request = only(&operator, id).await;
+    assert_eq!(waiting[0].approvals, std::slice::from_ref(&request));
+    let told_id = &pending["_meta"]["dev.interlock/refusal"]["approval"];
+    assert_eq!(*told_id, request.id.as_str());
+    assert_eq!((&*request.question, request.args), (QUESTION, Some(five())));
+    // Until then it is still pending, and asked once.
+    assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+    assert_eq!(asked(&operator, id).await.len(), 1);
+
+    let summary = operator.approve(id, &request.id, "known").await.unwrap();
+    assert!(matches!(
+        summary.approvals[0].standing,
+        Standing::Approved { .. }
+    ));
+    assert_eq!(asked(&operator, id).await, summary.approvals);
+    assert_eq!(operator.waiting(None, 10).await.unwrap(), []);
+    // Who looks changes nothing, and what cannot change the instance may run meanwhile.
+    let all = ["refund", "note", "look", "back"];
+    assert_eq!(client.tools().await, all.map(str::to_owned));
+    client.call("look", json!({})).await;
+    // Not for other arguments.
+    let six = json!({"amount": 6});
+    assert_eq!(refusal(&client.call("refund", six).await.1), 1071);
+    let (_, paid) = client.call("refund", five()).await;
+    assert_eq!(at(&paid), "new", "{paid}");
+    assert_eq!(asked(&operator, id).await, []);
+    assert_eq!(client.tools().await, ["lookup"]);
+
+    client.call("lookup", json!({"order": "A-1"})).await;
+    assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+    let told = told_of(&operator, id).await;
+    assert_eq!(
+        told,
+        [
+            "started",
+            "step",
+            "asked operator",
+            "1071",
+            "approved operator",
+            "ran",
+            "asked operator",
+            "step",
+            "step",
+            "asked operator"
+        ]
+    );
 }
 
 #[tokio::test]
 async fn an_operators_no_is_journalled_and_told_and_holds_for_a_while() {
-    let clock = Arc::new(ManualClock::new());
-    let server = refund().clock(Arc::clone(&clock) as _).build().unwrap();
-    let (mut client, _connection) = without(&server).await;
-    let operator = server.operator().by("olga");
-    client.call("refund", five()).await;
-    let request = only(&operator).await;
-    operator.deny(ID, &request.id, "a thief").await.unwrap();
-    let (_, refused) = client.call("refund", five()).await;
-    assert_eq!(refusal(&refused), 1083);
-    assert_eq!(
-        text(&refused),
-        "the call was not approved: a person said no."
-    );
-    let history = operator.history(ID, 0, 100).await.unwrap();
-    let denied = history
-        .iter()
-        .find(|one| matches!(one.entry.what, What::Denied { .. }))
-        .unwrap();
-    assert_eq!(denied.entry.by.as_deref(), Some("olga"));
-    assert_eq!(denied.entry.reason.as_deref(), Some("a thief"));
-    clock.advance(Duration::from_secs(10 * 60));
-    assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+    wherever_it_is_kept(async |kept| {
+        let clock = Arc::new(ManualClock::new());
+        let server = refund_kept(kept).clock(Arc::clone(&clock) as _);
+        let server = server.build().unwrap();
+        let (mut client, _connection) = without(&server).await;
+        let operator = server.operator().by("olga");
+        let id = &*instance(&client.call("refund", five()).await.1);
+        let request = only(&operator, id).await;
+        let denied = operator.deny(id, &request.id, "a thief").await.unwrap();
+        assert!(matches!(
+            denied.approvals[0].standing,
+            Standing::Denied { .. }
+        ));
+        assert_eq!(asked(&operator, id).await, denied.approvals);
+        let (_, refused) = client.call("refund", five()).await;
+        assert_eq!(refusal(&refused), 1083);
+        assert_eq!(
+            text(&refused),
+            "the call was not approved: a person said no."
+        );
+        let history = operator.history(id, 0, 100).await.unwrap();
+        let denied = history
+            .iter()
+            .find(|one| matches!(one.entry.what, What::Denied { .. }))
+            .unwrap();
+        assert_eq!(denied.entry.by.as_deref(), Some("olga"));
+        assert_eq!(denied.entry.reason.as_deref(), Some("a thief"));
+        told_of(&operator, id).await;
+        // Everything else goes on.
+        let all = ["refund", "note", "look", "back"];
+        assert_eq!(client.tools().await, all.map(str::to_owned));
+        clock.advance(Duration::from_secs(10 * 60));
+        assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+        assert_eq!(at(&client.call("back", json!({})).await.1), "new");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_question_to_an_operator_expires_and_so_does_the_yes() {
-    let clock = Arc::new(ManualClock::new());
-    let server = refund().clock(Arc::clone(&clock) as _).build().unwrap();
-    let (mut client, _connection) = without(&server).await;
-    let operator = server.operator();
-    let ten_minutes = Duration::from_secs(10 * 60);
+    wherever_it_is_kept(async |kept| {
+        let clock = Arc::new(ManualClock::new());
+        let server = refund_kept(kept).clock(Arc::clone(&clock) as _);
+        let server = server.build().unwrap();
+        let (mut client, _connection) = without(&server).await;
+        let operator = server.operator();
+        let ten_minutes = Duration::from_secs(10 * 60);
 
-    client.call("refund", five()).await;
-    let request = only(&operator).await;
-    clock.advance(ten_minutes);
-    let late = operator.approve(ID, &request.id, "").await;
-    assert!(
-        matches!(late, Err(OperatorError::Decided { .. })),
-        "{late:?}"
-    );
-    assert_eq!(operator.waiting(None, 10).await.unwrap(), []);
-    let (_, refused) = client.call("refund", five()).await;
-    assert_eq!(refusal(&refused), 1083);
-    assert!(text(&refused).contains("call again"), "{refused}");
+        let id = &*instance(&client.call("refund", five()).await.1);
+        let request = only(&operator, id).await;
+        clock.advance(ten_minutes);
+        let late = operator.approve(id, &request.id, "").await;
+        assert!(
+            matches!(late, Err(OperatorError::Decided { .. })),
+            "{late:?}"
+        );
+        assert_eq!(operator.waiting(None, 10).await.unwrap(), []);
+        let (_, refused) = client.call("refund", five()).await;
+        assert_eq!(refusal(&refused), 1083);
+        assert!(text(&refused).contains("call again"), "{refused}");
 
-    assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
-    operator.approve(ID, &request.id, "").await.unwrap();
-    clock.advance(ten_minutes);
-    assert_eq!(refusal(&client.call("refund", five()).await.1), 1083);
-    assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
-    operator.approve(ID, &request.id, "").await.unwrap();
-    clock.advance(ten_minutes - Duration::from_millis(1));
-    assert_eq!(at(&client.call("refund", five()).await.1), "new");
+        assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+        operator.approve(id, &request.id, "").await.unwrap();
+        clock.advance(ten_minutes);
+        assert_eq!(refusal(&client.call("refund", five()).await.1), 1083);
+        assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+        operator.approve(id, &request.id, "").await.unwrap();
+        clock.advance(ten_minutes - Duration::from_millis(1));
+        assert_eq!(at(&client.call("refund", five()).await.1), "new");
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn operators_cannot_answer_what_is_not_asked_nor_twice_otherwise() {
-    let server = refund().build().unwrap();
-    let (mut client, _connection) = without(&server).await;
-    let operator = server.operator();
-    client.call("refund", five()).await;
-    let id = only(&operator).await.id;
-    let none = operator.approve(ID, "nothing", "").await;
-    assert!(matches!(none, Err(OperatorError::NotAsked(_))), "{none:?}");
-    operator.approve(ID, &id, "").await.unwrap();
-    operator.approve(ID, &id, "again").await.unwrap();
-    let other = operator.deny(ID, &id, "").await;
-    assert!(
-        matches!(other, Err(OperatorError::Decided { .. })),
-        "{other:?}"
-    );
-    // The instance has changed, so nobody asks any more.
-    client.call("note", json!({})).await;
-    let void = operator.approve(ID, &id, "").await;
-    assert!(matches!(void, Err(OperatorError::NotAsked(_))), "{void:?}");
-    assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
-    operator.move_to(ID, "found", "").await.unwrap();
-    assert_eq!(asked(&operator).await, []);
+    wherever_it_is_kept(async |kept| {
+        let server = refund_kept(kept).build().unwrap();
+        let (mut client, _connection) = without(&server).await;
+        let operator = server.operator();
+        let id = &*instance(&client.call("refund", five()).await.1);
+        let request = only(&operator, id).await.id;
+        let none = operator.approve(id, "nothing", "").await;
+        assert!(matches!(none, Err(OperatorError::NotAsked(_))), "{none:?}");
+        operator.approve(id, &request, "").await.unwrap();
+        operator.approve(id, &request, "again").await.unwrap();
+        let other = operator.deny(id, &request, "").await;
+        assert!(
+            matches!(other, Err(OperatorError::Decided { .. })),
+            "{other:?}"
+        );
+        // The instance has changed, so nobody asks any more.
+        client.call("note", json!({})).await;
+        assert_eq!(asked(&operator, id).await, []);
+        let void = operator.approve(id, &request, "").await;
+        assert!(matches!(void, Err(OperatorError::NotAsked(_))), "{void:?}");
+        assert_eq!(refusal(&client.call("refund", five()).await.1), 1071);
+        operator.move_to(id, "found", "").await.unwrap();
+        assert_eq!(asked(&operator, id).await, []);
+        told_of(&operator, id).await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -430,7 +478,7 @@ async fn of_two_calls_with_one_yes_one_runs() {
     other.initialize().await;
     one.call("refund", five()).await;
     operator
-        .approve(ID, &only(&operator).await.id, "")
+        .approve(ID, &only(&operator, ID).await.id, "")
         .await
         .unwrap();
     let params = json!({"name": "refund", "arguments": five()});
@@ -457,7 +505,7 @@ async fn what_is_asked_and_answered_survives_the_process() {
     let server = serve();
     let operator = server.operator();
     operator
-        .approve(ID, &only(&operator).await.id, "")
+        .approve(ID, &only(&operator, ID).await.id, "")
         .await
         .unwrap();
     drop((operator, server));
@@ -477,7 +525,7 @@ async fn only_so_many_calls_wait_for_an_operator() {
     }
     let (_, refused) = client.call("refund", json!({"amount": 17})).await;
     assert_eq!(refusal(&refused), 1059);
-    assert_eq!(asked(&server.operator()).await.len(), 16);
+    assert_eq!(asked(&server.operator(), ID).await.len(), 16);
 }
 
 /// An approved call whose outcomes all stay uses its yes up all the same.

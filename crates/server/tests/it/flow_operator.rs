@@ -1,10 +1,11 @@
-//! What operators see and decide, and what clients notice of it.
+//! What operators see and decide, and what clients notice of it: of an instance that everybody shares,
+//! and of a session's own, with a store and without.
 
 use crate::{
     common::{OnCancel, held, nothing_comes, refusal, tool},
     flow_guards::{at, client_of, echo},
 };
-use futures_util::poll;
+use futures_util::{FutureExt, poll};
 use interlock::{
     Details, Done, Effect, EffectContext, Operator, OperatorError, Server, Tool, Workflow,
     journal::{What, replay},
@@ -13,17 +14,70 @@ use interlock::{
 };
 use interlock_testkit::{Client, ManualClock, soon};
 use proptest::{prelude::*, test_runner::TestRunner};
-use serde_json::json;
-use std::{sync::Arc, time::Duration};
+use serde_json::{Value, json};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 use tokio::sync::mpsc;
 
 const CHANGED: &str = "notifications/tools/list_changed";
 const ID: &str = "global:w";
 const TOOLS: [&str; 5] = ["find", "pay", "back", "close", "peek"];
 
-fn flow() -> workflow::Builder {
+/// Whose an instance is, and where it is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// Everybody's, in a store that others could have.
+    Shared,
+    /// A session's, in such a store.
+    Session,
+    /// A session's, nowhere but in the server: the record is written when somebody looks.
+    Own,
+}
+
+impl Kept {
+    const ALL: [Self; 3] = [Self::Shared, Self::Session, Self::Own];
+
+    pub(crate) const fn scope(self) -> Scope {
+        match self {
+            Self::Shared => Scope::Global,
+            Self::Session | Self::Own => Scope::Session,
+        }
+    }
+
+    /// Gives a server a store, unless it is to have none.
+    pub(crate) fn keep(self, server: interlock::Builder) -> interlock::Builder {
+        match self {
+            Self::Shared | Self::Session => server.store(Arc::new(MemoryStore::default())),
+            Self::Own => server,
+        }
+    }
+}
+
+/// Checks the same wherever an instance is kept, and says where it failed.
+pub(crate) async fn wherever_it_is_kept(check: impl AsyncFn(Kept)) {
+    for kept in Kept::ALL {
+        let checked = AssertUnwindSafe(check(kept)).catch_unwind().await;
+        assert!(checked.is_ok(), "see above: it failed with {kept:?}");
+    }
+}
+
+/// The instance that an answer is about.
+pub(crate) fn instance(result: &Value) -> String {
+    let id = &result["_meta"]["dev.interlock/workflow"]["instance"];
+    let id = id.as_str().unwrap_or_else(|| panic!("{result}"));
+    id.to_owned()
+}
+
+/// Whose the instance of this id is.
+pub(crate) fn scope_of(id: &str) -> Scope {
+    match id.starts_with("global:") {
+        true => Scope::Global,
+        false => Scope::Session,
+    }
+}
+
+fn flow(scope: Scope) -> workflow::Builder {
     let settings = Settings {
-        scope: Scope::Global,
+        scope,
         keep: vec!["who".to_owned()],
         ..Settings::default()
     };
@@ -51,30 +105,45 @@ fn flow() -> workflow::Builder {
         .state("paid", |s| s.terminal())
 }
 
-fn builder(store: &MemoryStore, pay: Tool) -> interlock::Builder {
+fn builder(pay: Tool) -> interlock::Builder {
     Server::builder("s", "0")
         .tool(echo("find"))
         .tool(pay)
         .tool(echo("back"))
         .tool(echo("close"))
         .tool(echo("peek"))
-        .store(Arc::new(store.clone()))
 }
 
 fn serve(store: &MemoryStore) -> Server {
-    let flow = flow().build().unwrap();
-    builder(store, echo("pay")).workflow(flow).build().unwrap()
+    let flow = flow(Scope::Global).build().unwrap();
+    let server = builder(echo("pay")).store(Arc::new(store.clone()));
+    server.workflow(flow).build().unwrap()
 }
 
-/// The journal tells where the instance stands, whatever operators did.
-async fn is_told(operator: &Operator) {
-    let history = operator.history(ID, 0, 1_000).await.unwrap();
+fn serve_kept(kept: Kept) -> Server {
+    let flow = flow(kept.scope()).build().unwrap();
+    let server = kept.keep(builder(echo("pay")));
+    server.workflow(flow).build().unwrap()
+}
+
+/// The instance of a client that nothing has moved. Asking writes nothing that a record says.
+async fn unmoved(client: &mut Client) -> String {
+    let (before, result) = client.call("peek", json!({})).await;
+    assert_eq!(before, [] as [&str; 0]);
+    instance(&result)
+}
+
+/// The journal tells where the instance stands, whatever operators did, and so does its client's
+/// list.
+async fn is_told(operator: &Operator, id: &str, client: &mut Client) {
+    let history = operator.history(id, 0, 1_000).await.unwrap();
     let numbers: Vec<_> = history.iter().map(|one| one.number).collect();
     assert!(numbers.is_sorted());
-    let flow = flow().build().unwrap();
+    let flow = flow(scope_of(id)).build().unwrap();
     let replayed = replay(&flow, history.iter().map(|one| &one.entry)).unwrap();
     let replayed = replayed.record(&flow);
-    let shown = operator.show(ID).await.unwrap();
+    let shown = operator.show(id).await.unwrap();
+    assert_eq!(named(&shown.next), client.tools().await);
     let Record {
         state,
         finished,
@@ -137,60 +206,104 @@ async fn an_instance_that_nobody_has_in_memory_is_seen_and_moved() {
     assert!(matches!(&last.what, What::Moved { trace } if trace.to == "odd"));
     let rest = operator.history(ID, history[0].number, 1).await.unwrap();
     assert_eq!(rest, history[1..2]);
-    is_told(&operator).await;
     let (mut client, _connection) = client_of(&server).await;
+    is_told(&operator, ID, &mut client).await;
     assert_eq!(client.tools().await, ["close"]);
 }
 
 #[tokio::test]
 async fn moving_an_instance_tells_its_clients() {
-    let server = serve(&MemoryStore::default());
-    let (mut client, _connection) = client_of(&server).await;
-    let (mut other, _other) = client_of(&server).await;
-    // Nothing is written about it yet.
-    server.operator().move_to(ID, "odd", "").await.unwrap();
-    for client in [&mut client, &mut other] {
+    wherever_it_is_kept(async |kept| {
+        let server = serve_kept(kept);
+        let (mut client, _connection) = client_of(&server).await;
+        let (mut other, _other) = client_of(&server).await;
+        let operator = server.operator().by("alice");
+        // Nothing is written about it yet.
+        let id = unmoved(&mut client).await;
+        let moved = operator.move_to(&id, "odd", "try").await.unwrap();
+        assert_eq!((&*moved.state, moved.due), ("odd", None));
         assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
         assert_eq!(client.tools().await, ["close"]);
-    }
-    let (_, result) = client.call("close", json!({})).await;
-    assert_eq!(at(&result), "new");
-    let ended = server.operator().move_to(ID, "paid", "").await.unwrap();
-    assert_eq!(ended.state, "new", "a terminal state ends it");
-    is_told(&server.operator()).await;
+        if kept == Kept::Shared {
+            assert_eq!(other.receive().await.unwrap()["method"], CHANGED);
+            assert_eq!(other.tools().await, ["close"]);
+        } else {
+            nothing_comes(&mut other).await;
+            assert_eq!(other.tools().await, ["find", "peek"]);
+        }
+        is_told(&operator, &id, &mut client).await;
+        let (_, result) = client.call("close", json!({})).await;
+        assert_eq!(at(&result), "new");
+        // Of a session's own, nothing is written about that yet either.
+        client.call("find", json!({"n": 3})).await;
+        let moved = operator.move_to(&id, "odd", "again").await.unwrap();
+        assert_eq!((&*moved.state, moved.calls), ("odd", 2));
+        let shown = operator.show(&id).await.unwrap();
+        assert_eq!(shown.memory["order"], 3, "it remembers what it did");
+        let history = operator.history(&id, 0, 100).await.unwrap();
+        let [.., found, moved] = &*history else {
+            panic!("{history:?}")
+        };
+        assert!(matches!(&found.entry.what, What::Step { .. }), "{found:?}");
+        assert!(matches!(&moved.entry.what, What::Moved { trace } if trace.from == "found"));
+        assert_eq!(moved.entry.by.as_deref(), Some("alice"));
+        assert_eq!(moved.entry.reason.as_deref(), Some("again"));
+        is_told(&operator, &id, &mut client).await;
+        let ended = operator.move_to(&id, "paid", "").await.unwrap();
+        assert_eq!(ended.state, "new", "a terminal state ends it");
+        is_told(&operator, &id, &mut client).await;
+        let (_, result) = client.call("find", json!({"n": 1})).await;
+        assert_eq!(at(&result), "found");
+        is_told(&operator, &id, &mut client).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_aborted_instance_takes_no_more_calls() {
-    let server = serve(&MemoryStore::default());
-    let operator = server.operator();
-    let (mut client, _connection) = client_of(&server).await;
-    client.call("find", json!({"n": 1})).await;
-    let after = operator.abort(ID, "enough").await.unwrap();
-    assert_eq!(
-        (&*after.state, after.finished, after.due),
-        ("found", true, None)
-    );
-    assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
-    assert_eq!(client.tools().await, [] as [&str; 0]);
-    for tool in TOOLS {
-        let (_, refused) = client.call(tool, json!({"n": 1})).await;
-        assert_eq!(refusal(&refused), 1085, "{refused}");
-    }
-    assert!(operator.show(ID).await.unwrap().next.is_empty());
-    let again = operator.abort(ID, "really").await.unwrap_err();
-    assert!(matches!(again, OperatorError::Finished(_)), "{again}");
-    is_told(&operator).await;
-    operator.reset(ID, "after all").await.unwrap();
-    let (_, result) = client.call("find", json!({"n": 1})).await;
-    assert_eq!(at(&result), "found");
-    is_told(&operator).await;
+    wherever_it_is_kept(async |kept| {
+        let server = serve_kept(kept);
+        let operator = server.operator();
+        let (mut client, _connection) = client_of(&server).await;
+        client.call("find", json!({"n": 1})).await;
+        client.call("back", json!({})).await;
+        let (_, found) = client.call("find", json!({"n": 1})).await;
+        let id = instance(&found);
+        let after = operator.abort(&id, "enough").await.unwrap();
+        assert_eq!(
+            (&*after.state, after.finished, after.due),
+            ("found", true, None)
+        );
+        assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
+        assert_eq!(client.tools().await, [] as [&str; 0]);
+        for tool in TOOLS {
+            let (_, refused) = client.call(tool, json!({"n": 1})).await;
+            assert_eq!(refusal(&refused), 1085, "{refused}");
+        }
+        assert!(operator.show(&id).await.unwrap().next.is_empty());
+        let again = operator.abort(&id, "really").await.unwrap_err();
+        assert!(matches!(again, OperatorError::Finished(_)), "{again}");
+        is_told(&operator, &id, &mut client).await;
+        let reset = operator.reset(&id, "after all").await.unwrap();
+        assert_eq!((&*reset.state, reset.finished), ("new", false));
+        assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
+        is_told(&operator, &id, &mut client).await;
+        let (_, result) = client.call("find", json!({"n": 1})).await;
+        assert_eq!(at(&result), "found");
+        is_told(&operator, &id, &mut client).await;
+    })
+    .await;
 }
 
-/// A call that was torn down, so that nobody knows what it did.
-async fn hold(server: &Server, clock: &ManualClock, pay: &mut crate::common::Held) -> Client {
+/// A call that was torn down, so that nobody knows what it did. Whose it was, and of which instance.
+async fn hold(
+    server: &Server,
+    clock: &ManualClock,
+    pay: &mut crate::common::Held,
+) -> (Client, String) {
     let (mut client, connection) = client_of(server).await;
-    client.call("find", json!({})).await;
+    let (_, found) = client.call("find", json!({})).await;
+    let instance = instance(&found);
     let id = client.begin("tools/call", json!({"name": "pay"})).await;
     pay.started().await;
     let params = json!({"requestId": id});
@@ -199,7 +312,7 @@ async fn hold(server: &Server, clock: &ManualClock, pay: &mut crate::common::Hel
     clock.advance(Duration::from_secs(10));
     while server
         .operator()
-        .show(ID)
+        .show(&instance)
         .await
         .unwrap()
         .summary
@@ -211,94 +324,119 @@ async fn hold(server: &Server, clock: &ManualClock, pay: &mut crate::common::Hel
     }
     // It goes on until it is dropped.
     std::mem::forget(connection);
-    client
+    (client, instance)
 }
 
 #[tokio::test]
 async fn a_held_call_is_settled_and_its_effects_run() {
-    let flow = flow().state("found", |s| {
-        s.tool("pay", |t| t.error(to("odd").effect("note")))
-    });
-    let (sends, mut sent) = mpsc::unbounded_channel();
-    let note = Effect::new("note", move |done: Done, _: EffectContext| {
-        sends.send(done).unwrap();
-        async { Ok(()) }
-    });
-    let (pay, mut waits) = held("pay", OnCancel::GoesOn);
-    let clock = Arc::new(ManualClock::new());
-    let server = builder(&MemoryStore::default(), pay)
-        .clock(clock.clone())
-        .effect(note)
-        .workflow(flow.build().unwrap())
-        .build()
-        .unwrap();
-    let operator = server.operator();
-    let none = operator.settle("global:other", Outcome::Error, "").await;
-    assert!(matches!(none, Err(OperatorError::NotFound(_))));
-    let mut client = hold(&server, &clock, &mut waits).await;
-    let shown = operator.show(ID).await.unwrap();
-    let call = shown.summary.held.expect("it is held");
-    assert_eq!(call.artifact, Artifact::new(Kind::Tool, "pay"));
-    assert!(shown.next.is_empty());
-    let unknown = operator.settle(ID, Outcome::Unknown, "").await.unwrap_err();
-    assert_eq!(
-        unknown.to_string(),
-        "the call that instance `global:w` holds cannot be settled as unknown"
-    );
-    let after = operator
-        .settle(ID, Outcome::Error, "the bank says no")
-        .await;
-    assert_eq!(after.unwrap().state, "odd");
-    let done = soon("the effect runs", sent.recv()).await.unwrap();
-    assert_eq!(done.outcome, Some(Outcome::Error));
-    assert_eq!(done.call, Some(Artifact::new(Kind::Tool, "pay")));
-    assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
-    let (_, result) = client.call("close", json!({})).await;
-    assert_eq!(at(&result), "new");
-    let nothing = operator.settle(ID, Outcome::Error, "").await.unwrap_err();
-    assert!(matches!(nothing, OperatorError::NotHeld(_)), "{nothing}");
-    let history = operator.history(ID, 0, 100).await.unwrap();
-    let settled = history.iter().find(|one| {
-        matches!(
-            one.entry.what,
-            What::Settled {
-                outcome: Outcome::Error,
-                ..
-            }
-        )
-    });
-    let reason = settled.unwrap().entry.reason.as_deref();
-    assert_eq!(reason, Some("the bank says no"));
+    wherever_it_is_kept(async |kept| {
+        let flow = flow(kept.scope()).state("found", |s| {
+            s.tool("pay", |t| t.error(to("odd").effect("note")))
+        });
+        let (sends, mut sent) = mpsc::unbounded_channel();
+        let note = Effect::new("note", move |done: Done, _: EffectContext| {
+            sends.send(done).unwrap();
+            async { Ok(()) }
+        });
+        let (pay, mut waits) = held("pay", OnCancel::GoesOn);
+        let clock = Arc::new(ManualClock::new());
+        let flow = flow.build().unwrap();
+        let server = kept
+            .keep(builder(pay))
+            .clock(clock.clone())
+            .effect(note)
+            .workflow(flow.clone())
+            .build()
+            .unwrap();
+        let operator = server.operator();
+        let none = operator.settle("global:other", Outcome::Error, "").await;
+        assert!(matches!(none, Err(OperatorError::NotFound(_))));
+        let (mut client, id) = hold(&server, &clock, &mut waits).await;
+        let shown = operator.show(&id).await.unwrap();
+        let call = shown.summary.held.expect("it is held");
+        assert_eq!(call.artifact, Artifact::new(Kind::Tool, "pay"));
+        assert!(shown.next.is_empty());
+        let unknown = operator.settle(&id, Outcome::Unknown, "").await;
+        assert_eq!(
+            unknown.unwrap_err().to_string(),
+            format!("the call that instance `{id}` holds cannot be settled as unknown")
+        );
+        let after = operator.settle(&id, Outcome::Error, "the bank says no");
+        assert_eq!(after.await.unwrap().state, "odd");
+        let done = soon("the effect runs", sent.recv()).await.unwrap();
+        assert_eq!((&*done.instance, &*done.to), (&*id, "odd"));
+        assert_eq!(done.outcome, Some(Outcome::Error));
+        assert_eq!(done.call, Some(Artifact::new(Kind::Tool, "pay")));
+        let shown = operator.show(&id).await.unwrap();
+        assert_eq!((&*shown.summary.state, shown.summary.held), ("odd", None));
+        assert_eq!(named(&shown.next), ["close"]);
+        assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
+        assert_eq!(client.tools().await, ["close"]);
+        let (_, result) = client.call("close", json!({})).await;
+        assert_eq!(at(&result), "new");
+        let nothing = operator.settle(&id, Outcome::Error, "").await.unwrap_err();
+        assert!(matches!(nothing, OperatorError::NotHeld(_)), "{nothing}");
+        let history = operator.history(&id, 0, 100).await.unwrap();
+        let settled = history.iter().find(|one| {
+            matches!(
+                one.entry.what,
+                What::Settled {
+                    outcome: Outcome::Error,
+                    ..
+                }
+            )
+        });
+        let reason = settled.unwrap().entry.reason.as_deref();
+        assert_eq!(reason, Some("the bank says no"));
+        let replayed = replay(&flow, history.iter().map(|one| &one.entry)).unwrap();
+        let shown = operator.show(&id).await.unwrap();
+        let Record { state, memory, .. } = replayed.record(&flow);
+        assert_eq!((shown.summary.state, shown.memory), (state, memory));
+    })
+    .await;
+}
+
+/// What an operator can decide although a call runs.
+#[derive(Clone, Copy)]
+enum Decides {
+    Reset,
+    Move,
+    Abort,
 }
 
 /// Two calls and an operator in between: the second finds what the operator left.
-async fn in_between(decides: bool) -> (Client, serde_json::Value) {
+async fn in_between(kept: Kept, decides: Decides) -> (Client, Value) {
     let flow = Workflow::builder("w")
         .settings(Settings {
-            scope: Scope::Global,
+            scope: kept.scope(),
             ..Settings::default()
         })
-        .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+        .state("a", |s| {
+            s.initial()
+                .tool("go", |t| t.success("b"))
+                .tool("look", |t| t.success("a"))
+        })
         .state("b", |s| s.tool("go", |t| t.success("a").error("c")))
         .state("c", |s| s.tool("end", |t| t.success(end("a"))));
     let (go, mut waits) = held("go", OnCancel::GoesOn);
     let server = Server::builder("s", "0")
         .tool(go)
+        .tool(tool("look"))
         .tool(tool("end"))
-        .workflow(flow.build().unwrap())
-        .build()
-        .unwrap();
+        .workflow(flow.build().unwrap());
+    let server = kept.keep(server).build().unwrap();
     let (mut client, connection) = client_of(&server).await;
+    let id = &*instance(&client.call("look", json!({})).await.1);
     let first = client.begin("tools/call", json!({"name": "go"})).await;
     waits.started().await;
     let operator = server.operator();
-    let running = operator.show(ID).await.unwrap().summary.running.unwrap();
+    let running = operator.show(id).await.unwrap().summary.running.unwrap();
     assert_eq!((running.number, &*running.artifact.name), (1, "go"));
     let decision = async {
-        if decides {
-            operator.move_to(ID, "c", "").await
-        } else {
-            operator.reset(ID, "").await
+        match decides {
+            Decides::Reset => operator.reset(id, "").await,
+            Decides::Move => operator.move_to(id, "c", "").await,
+            Decides::Abort => operator.abort(id, "").await,
         }
     };
     let mut decision = Box::pin(decision);
@@ -310,52 +448,89 @@ async fn in_between(decides: bool) -> (Client, serde_json::Value) {
     assert_eq!(at(&answer["result"]), "b");
     decision.await.unwrap();
     let (_, answer) = client.until(second).await;
+    let shown = operator.show(id).await.unwrap();
+    assert_eq!(named(&shown.next), client.tools().await);
+    assert_eq!(shown.summary.running, None);
+    let history = operator.history(id, 0, 100).await.unwrap();
+    let decided = history.iter().position(|one| {
+        matches!(
+            one.entry.what,
+            What::Reset | What::Moved { .. } | What::Aborted { .. }
+        )
+    });
+    let before = &history[..decided.unwrap()];
+    let stepped = before.last().map(|one| &one.entry.what);
+    assert!(matches!(stepped, Some(What::Step { .. })), "{before:?}");
     std::mem::forget(connection);
-    (client, answer)
+    (client, answer["result"].clone())
 }
 
 #[tokio::test]
 async fn a_call_whose_instance_is_moved_while_it_waits_is_judged_again() {
-    let (mut client, answer) = in_between(true).await;
-    assert_eq!(refusal(&answer["result"]), 1081, "{answer}");
-    assert_eq!(client.tools().await, ["end"]);
+    wherever_it_is_kept(async |kept| {
+        let (mut client, result) = in_between(kept, Decides::Move).await;
+        assert_eq!(refusal(&result), 1081, "{result}");
+        assert_eq!(client.tools().await, ["end"]);
+        let (_, result) = client.call("end", json!({})).await;
+        assert_eq!(at(&result), "a");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_call_whose_instance_is_aborted_while_it_waits_is_refused() {
+    wherever_it_is_kept(async |kept| {
+        let (mut client, result) = in_between(kept, Decides::Abort).await;
+        assert_eq!(refusal(&result), 1085, "{result}");
+        assert_eq!(client.tools().await, [] as [&str; 0]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_call_whose_instance_is_reset_while_it_waits_runs_from_the_beginning() {
-    let (_client, answer) = in_between(false).await;
-    assert_eq!(at(&answer["result"]), "b", "{answer}");
+    wherever_it_is_kept(async |kept| {
+        let (mut client, result) = in_between(kept, Decides::Reset).await;
+        assert_eq!(at(&result), "b", "{result}");
+        assert_eq!(client.tools().await, ["go"]);
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn an_operator_waits_for_a_call_only_so_long() {
-    let (pay, mut waits) = held("pay", OnCancel::GoesOn);
-    let clock = Arc::new(ManualClock::new());
-    let server = builder(&MemoryStore::default(), pay)
-        .clock(clock.clone())
-        .workflow(flow().build().unwrap())
-        .build()
-        .unwrap();
-    let (mut client, _connection) = client_of(&server).await;
-    client.call("find", json!({})).await;
-    let id = client.begin("tools/call", json!({"name": "pay"})).await;
-    waits.started().await;
-    let operator = server.operator().patience(Duration::from_secs(3));
-    let mut reset = Box::pin(operator.reset(ID, ""));
-    assert!(poll!(&mut reset).is_pending());
-    clock.advance(Duration::from_secs(3));
-    let busy = soon("it gives up", reset).await.unwrap_err();
-    assert_eq!(
-        busy.to_string(),
-        "instance `global:w` is busy: a call runs that did not end within 3s"
-    );
-    waits.let_go(1);
-    let (_, answer) = client.until(id).await;
-    assert_eq!(
-        at(&answer["result"]),
-        "new",
-        "nothing has changed: {answer}"
-    );
+    wherever_it_is_kept(async |kept| {
+        let (pay, mut waits) = held("pay", OnCancel::GoesOn);
+        let clock = Arc::new(ManualClock::new());
+        let server = kept
+            .keep(builder(pay))
+            .clock(clock.clone())
+            .workflow(flow(kept.scope()).build().unwrap())
+            .build()
+            .unwrap();
+        let (mut client, _connection) = client_of(&server).await;
+        let id = &*instance(&client.call("find", json!({})).await.1);
+        let call = client.begin("tools/call", json!({"name": "pay"})).await;
+        waits.started().await;
+        let operator = server.operator().patience(Duration::from_secs(3));
+        let mut reset = Box::pin(operator.reset(id, ""));
+        assert!(poll!(&mut reset).is_pending());
+        clock.advance(Duration::from_secs(3));
+        let busy = soon("it gives up", reset).await.unwrap_err();
+        assert_eq!(
+            busy.to_string(),
+            format!("instance `{id}` is busy: a call runs that did not end within 3s")
+        );
+        waits.let_go(1);
+        let (_, answer) = client.until(call).await;
+        assert_eq!(
+            at(&answer["result"]),
+            "new",
+            "nothing has changed: {answer}"
+        );
+        is_told(&operator, id, &mut client).await;
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -392,8 +567,10 @@ async fn an_instance_of_another_definition_is_shown_and_left_alone() {
     let store = MemoryStore::default();
     let (mut client, _connection) = client_of(&serve(&store)).await;
     client.call("find", json!({"n": 1})).await;
-    let other = flow().state("more", |s| s.tool("close", |t| t.success(end("new"))));
-    let server = builder(&store, echo("pay"))
+    let other = flow(Scope::Global);
+    let other = other.state("more", |s| s.tool("close", |t| t.success(end("new"))));
+    let server = builder(echo("pay"))
+        .store(Arc::new(store))
         .workflow(other.build().unwrap())
         .build()
         .unwrap();
@@ -413,15 +590,16 @@ async fn an_instance_of_another_definition_is_shown_and_left_alone() {
 /// One step of a walk: a tool, and what it is called with.
 type Walk = Vec<(usize, u8, bool)>;
 
-async fn reset_equals_fresh(walk: Walk, minutes: u8) {
-    let (clock, store) = (Arc::new(ManualClock::new()), MemoryStore::default());
-    let serve = |store: &MemoryStore| {
-        let flow = flow().build().unwrap();
-        let builder = builder(store, echo("pay")).clock(clock.clone());
+async fn reset_equals_fresh(kept: Kept, walk: Walk, minutes: u8) {
+    let clock = Arc::new(ManualClock::new());
+    let serve = || {
+        let flow = flow(kept.scope()).build().unwrap();
+        let builder = kept.keep(builder(echo("pay"))).clock(clock.clone());
         builder.workflow(flow).build().unwrap()
     };
-    let server = serve(&store);
+    let server = serve();
     let (mut client, _connection) = client_of(&server).await;
+    let id = &*unmoved(&mut client).await;
     for (tool, n, fails) in walk {
         let arguments = if fails {
             json!({"fail": true})
@@ -432,12 +610,13 @@ async fn reset_equals_fresh(walk: Walk, minutes: u8) {
     }
     clock.advance(Duration::from_secs(30 * u64::from(minutes)));
     let operator = server.operator();
-    operator.reset(ID, "again").await.unwrap();
-    is_told(&operator).await;
+    operator.reset(id, "again").await.unwrap();
+    is_told(&operator, id, &mut client).await;
 
-    let fresh = serve(&MemoryStore::default());
+    let fresh = serve();
     let (mut newcomer, _newcomer) = client_of(&fresh).await;
-    let (one, other) = (operator.show(ID).await, fresh.operator().show(ID).await);
+    let other = &*unmoved(&mut newcomer).await;
+    let (one, other) = (operator.show(id).await, fresh.operator().show(other).await);
     let (one, other) = (one.unwrap(), other.unwrap());
     assert_eq!(one.memory, other.memory);
     assert_eq!((one.visits, one.next), (other.visits, other.next));
@@ -445,10 +624,16 @@ async fn reset_equals_fresh(walk: Walk, minutes: u8) {
     assert_eq!(place(one.summary), place(other.summary));
     assert_eq!(client.tools().await, newcomer.tools().await);
     for tool in TOOLS.iter().rev() {
-        let (_, one) = client.call(tool, json!({"n": 1})).await;
-        let (_, other) = newcomer.call(tool, json!({"n": 1})).await;
+        let (_, mut one) = client.call(tool, json!({"n": 1})).await;
+        let (_, mut other) = newcomer.call(tool, json!({"n": 1})).await;
+        for result in [&mut one, &mut other] {
+            let place = &mut result["_meta"]["dev.interlock/workflow"];
+            let instance = place.as_object_mut().unwrap().remove("instance");
+            assert!(instance.is_some(), "each has its own");
+        }
         assert_eq!(one, other);
     }
+    is_told(&operator, id, &mut client).await;
 }
 
 #[test]
@@ -457,11 +642,12 @@ fn a_reset_instance_equals_a_fresh_one() {
         .enable_all()
         .build()
         .unwrap();
+    let kept = prop::sample::select(&Kept::ALL[..]);
     let step = (0..TOOLS.len(), 0..2u8, prop::bool::weighted(0.2));
-    let walks = (prop::collection::vec(step, 0..12), 0..4u8);
-    let mut runner = TestRunner::new(ProptestConfig::with_cases(48));
-    let run = runner.run(&walks, |(walk, minutes)| {
-        runtime.block_on(reset_equals_fresh(walk, minutes));
+    let walks = (kept, prop::collection::vec(step, 0..12), 0..4u8);
+    let mut runner = TestRunner::new(ProptestConfig::with_cases(144));
+    let run = runner.run(&walks, |(kept, walk, minutes)| {
+        runtime.block_on(reset_equals_fresh(kept, walk, minutes));
         Ok(())
     });
     run.unwrap();
