@@ -12,11 +12,10 @@ use crate::{
     caller::Way,
     clock,
     convert::{self, Answer},
-    handler::Reply,
+    handler::{Prepared, Reply},
     instance::{Asker, Held, Instance, Moved, Turn},
     sampling::{self, Lapsed, Next, Reach, Said, Unfinished},
 };
-use futures_util::FutureExt;
 use interlock_proto::{Ability, Code, Refusal, invocation::Effect};
 use interlock_workflow::{Outcome, Workflow};
 use serde_json::Value;
@@ -64,9 +63,9 @@ impl Running {
         self.warning = warning;
         self.kept = Some(Box::new(said));
         self.places = None;
-        self.handler = Some(Box::new(|_| {
+        self.handler = Some(Prepared::new(|_| {
             let nothing = Reply::Text(Default::default());
-            std::future::ready(Ok(nothing)).boxed()
+            std::future::ready(Ok(nothing))
         }));
         Ok(())
     }

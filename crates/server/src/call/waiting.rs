@@ -4,8 +4,7 @@ use super::No;
 use crate::{
     ask::AskError,
     context::Context,
-    failure::Failure,
-    handler::{Prepared, Reply, Work},
+    handler::{Done, Prepared},
     instance::{Held, Instance},
 };
 use futures_util::future::BoxFuture;
@@ -56,9 +55,6 @@ pub(super) enum Judged {
     InTurn(Waiting),
 }
 
-/// What a handler returned.
-type Done = Result<Reply, Failure>;
-
 /// What a handler returned, or that it panicked.
 pub(super) type Finished = std::thread::Result<Done>;
 
@@ -100,16 +96,16 @@ impl Waiting {
 
 /// A handler, in a box that panics do not leave.
 pub(super) struct Handler {
+    work: Prepared,
     /// Until it is started.
-    prepared: Option<(Prepared, Context)>,
-    work: Option<Work>,
+    context: Option<Context>,
 }
 
 impl Handler {
-    pub(super) const fn new(prepared: Prepared, context: Context) -> Self {
+    pub(super) const fn new(work: Prepared, context: Context) -> Self {
         Self {
-            prepared: Some((prepared, context)),
-            work: None,
+            work,
+            context: Some(context),
         }
     }
 
@@ -133,14 +129,10 @@ impl Handler {
 
     fn go_on(&mut self, task: &mut task::Context<'_>) -> std::thread::Result<Poll<Done>> {
         catch_unwind(AssertUnwindSafe(|| {
-            if let Some((prepared, context)) = self.prepared.take() {
-                self.work = Some(prepared(context));
+            if let Some(context) = self.context.take() {
+                self.work.begin(context);
             }
-            match &mut self.work {
-                Some(work) => work.as_mut().poll(task),
-                // It panicked before it began to work.
-                None => Poll::Pending,
-            }
+            self.work.poll(task)
         }))
     }
 }

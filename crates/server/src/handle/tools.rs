@@ -17,7 +17,7 @@ use crate::{
 use interlock_proto::Version;
 use interlock_workflow::{Kind, Workflow};
 use serde_json::{Value, json};
-use std::{future::Future, sync::Arc};
+use std::sync::Arc;
 
 /// A tool of our own. Its name is taken wherever handles are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,9 +123,9 @@ impl Inner {
         mut arguments: JsonObject,
     ) -> Plan {
         let handler = match (own, arguments.shift_remove(ARGUMENT)) {
-            (OwnTool::Start, _) => prepared(start),
+            (OwnTool::Start, _) => Prepared::new(start),
             (OwnTool::Status, Some(Value::String(id))) => {
-                prepared(|context| async move { status(context, &id).await })
+                Prepared::new(|context| async move { status(context, &id).await })
             }
             (OwnTool::Status, _) => {
                 let stamp = self.stamp(version, None);
@@ -147,14 +147,6 @@ impl Inner {
         };
         Plan::Call(start, Round::default())
     }
-}
-
-fn prepared<F, Fut>(handler: F) -> Prepared
-where
-    F: FnOnce(Context) -> Fut + Send + 'static,
-    Fut: Future<Output = Result<Reply, Failure>> + Send + 'static,
-{
-    Box::new(move |context| Box::pin(handler(context)))
 }
 
 async fn start(context: Context) -> Result<Reply, Failure> {

@@ -118,12 +118,12 @@ impl Completers {
         let handler = Arc::new(handler);
         let completer = move |partial| -> Prepared {
             let handler = Arc::clone(&handler);
-            Box::new(move |context| {
+            Prepared::new(move |context| {
                 let work = handler(partial, context);
-                Box::pin(async move {
+                async move {
                     let completion = work.await.into_completion()?;
                     Ok(Reply::Completion(Box::new(completion.into_result())))
-                })
+                }
             })
         };
         self.0.insert(argument, Arc::new(completer));

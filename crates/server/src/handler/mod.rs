@@ -7,6 +7,7 @@ mod reply;
 mod resource;
 mod template;
 mod tool;
+mod work;
 
 pub use completion::{Completion, IntoCompletion, Partial};
 pub use prompt::{IntoPrompt, Prompt};
@@ -19,17 +20,11 @@ pub(crate) use completion::Completers;
 pub(crate) use reply::Reply;
 pub(crate) use resource::{Cache, Hints, hinted};
 pub(crate) use tool::{Arguments, checked};
+pub(crate) use work::{Done, Prepared};
 
-use crate::{context::Context, failure::Failure, model::JsonObject};
-use futures_util::future::BoxFuture;
+use crate::model::JsonObject;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde_json::Value;
-
-/// A handler at work.
-pub(crate) type Work = BoxFuture<'static, Result<Reply, Failure>>;
-
-/// A handler that has its arguments and waits for its turn.
-pub(crate) type Prepared = Box<dyn FnOnce(Context) -> Work + Send>;
 
 /// What is written of a type, or read into it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -154,12 +154,12 @@ impl Prompt {
             prepare: Arc::new(move |arguments| {
                 let arguments = read(arguments)?;
                 let handler = Arc::clone(&handler);
-                Ok(Box::new(move |context| {
+                Ok(Prepared::new(move |context| {
                     let work = handler(arguments, context);
-                    Box::pin(async move {
+                    async move {
                         let prompt = work.await.into_prompt()?;
                         Ok(Reply::Prompt(Box::new(prompt)))
-                    })
+                    }
                 }))
             }),
         }

@@ -177,22 +177,19 @@ pub(crate) enum Hints {
 
 /// A handler whose result says how long it may be kept.
 pub(crate) fn hinted(handler: Prepared, hints: Hints) -> Prepared {
-    Box::new(move |context| {
-        let work = handler(context);
-        Box::pin(async move {
-            let mut reply = work.await?;
-            if let Reply::Resource(result) = &mut reply {
-                (result.ttl_ms, result.cache_scope) = match hints {
-                    Hints::Absent => (None, None),
-                    Hints::Unless(cache) => (
-                        result.ttl_ms.or(Some(cache.ttl_ms)),
-                        result.cache_scope.or(Some(cache.scope)),
-                    ),
-                    Hints::Always(cache) => (Some(cache.ttl_ms), Some(cache.scope)),
-                };
-            }
-            Ok(reply)
-        })
+    Prepared::new(move |context| async move {
+        let mut reply = handler.run(context).await?;
+        if let Reply::Resource(result) = &mut reply {
+            (result.ttl_ms, result.cache_scope) = match hints {
+                Hints::Absent => (None, None),
+                Hints::Unless(cache) => (
+                    result.ttl_ms.or(Some(cache.ttl_ms)),
+                    result.cache_scope.or(Some(cache.scope)),
+                ),
+                Hints::Always(cache) => (Some(cache.ttl_ms), Some(cache.scope)),
+            };
+        }
+        Ok(reply)
     })
 }
 
@@ -206,12 +203,12 @@ where
     Fut: Future<Output = R> + Send + 'static,
     R: IntoResource,
 {
-    Box::new(move |context| {
+    Prepared::new(move |context| {
         let work = handler(context);
-        Box::pin(async move {
+        async move {
             let read = work.await.into_resource(&uri, mime_type.as_deref());
             read.map(|read| Reply::Resource(Box::new(read)))
-        })
+        }
     })
 }
 

@@ -259,30 +259,27 @@ where
     Fut: Future<Output = R> + Send + 'static,
     R: IntoToolResult,
 {
-    Box::new(move |context| {
+    Prepared::new(move |context| {
         let work = handler(context);
-        Box::pin(async move { work.await.into_tool_result().map(Reply::from) })
+        async move { work.await.into_tool_result().map(Reply::from) }
     })
 }
 
 /// A handler whose result has to keep what its tool's output schema promises: clients check it.
 pub(crate) fn checked(handler: Prepared, schema: Arc<Checked>) -> Prepared {
-    Box::new(move |context| {
-        let work = handler(context);
-        Box::pin(async move {
-            let reply = work.await?;
-            if !reply.is_error() {
-                let structured = reply
-                    .structured()
-                    .ok_or_else(|| Failure::new("the result has no structured content"))?;
-                schema.check(structured).map_err(|mistakes| {
-                    Failure::new(format!(
-                        "the result does not match the tool's output schema: {mistakes}"
-                    ))
-                })?;
-            }
-            Ok(reply)
-        })
+    Prepared::new(move |context| async move {
+        let reply = handler.run(context).await?;
+        if !reply.is_error() {
+            let structured = reply
+                .structured()
+                .ok_or_else(|| Failure::new("the result has no structured content"))?;
+            schema.check(structured).map_err(|mistakes| {
+                Failure::new(format!(
+                    "the result does not match the tool's output schema: {mistakes}"
+                ))
+            })?;
+        }
+        Ok(reply)
     })
 }
 
