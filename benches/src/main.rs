@@ -57,8 +57,8 @@ fn run() -> Result<()> {
         print!("{}", instructions::profile(&options.programs)?);
         return Ok(());
     }
+    let rounds = Rounds::new(options.rounds, options.seconds);
     if options.growth {
-        let rounds = Rounds::new(options.rounds, options.seconds / 3.0);
         let text = growth::run(&options.programs, rounds, &options.plots)?;
         print!("{text}");
         return Ok(());

@@ -73,7 +73,7 @@ const WITH_PEERS: [&str; 6] = [
 
 /// Rows in which a few hundredths count, and how much oftener they are measured. What a call costs that
 /// came with many others depends on how many of them it came with, too.
-const CLOSE: [&str; 3] = ["stdio", "stdio-1", "gate"];
+const CLOSE: [&str; 4] = ["stdio", "stdio-1", "gate", "gate-states"];
 const OFTENER: usize = 3;
 
 /// All rows, in the order in which they are printed.
