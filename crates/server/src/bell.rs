@@ -1,56 +1,44 @@
 //! What somebody rings and one task hears.
 
-use crate::route::lock;
+use futures_util::task::AtomicWaker;
 use std::{
     sync::{
-        Arc, Mutex,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll, Wake, Waker},
+    task::{Context, Poll, Wake},
 };
 
 /// What anybody can ring, and one [`Ear`] hears.
 #[derive(Debug, Default)]
 pub(crate) struct Bell {
     rung: AtomicBool,
-    /// Whoever is woken. It stays: whoever listens again and again need not say so each time.
-    task: Mutex<Option<Waker>>,
+    task: AtomicWaker,
 }
 
 impl Bell {
     pub(crate) fn ring(&self) {
         // In this order: who looks after it was woken finds it rung.
         self.rung.store(true, Ordering::Release);
-        let task = lock(&self.task).clone();
-        if let Some(task) = task {
-            task.wake();
-        }
+        self.task.wake();
     }
 }
 
 /// The one who hears a bell.
 #[derive(Debug)]
-pub(crate) struct Ear {
-    bell: Arc<Bell>,
-    /// Who is woken, as the bell knows it.
-    task: Option<Waker>,
-}
+pub(crate) struct Ear(Arc<Bell>);
 
 impl Ear {
     /// Nobody else must listen to this bell.
     pub(crate) const fn of(bell: Arc<Bell>) -> Self {
-        Self { bell, task: None }
+        Self(bell)
     }
 
     /// Whether it has been rung since it was heard last. If not, whoever asks is woken when it is.
     pub(crate) fn hears(&mut self, context: &Context<'_>) -> bool {
-        let waker = context.waker();
-        if !self.task.as_ref().is_some_and(|task| task.will_wake(waker)) {
-            // Before looking, so that no ringing in between is missed.
-            *lock(&self.bell.task) = Some(waker.clone());
-            self.task = Some(waker.clone());
-        }
-        let rung = &self.bell.rung;
+        // Before looking, so that no ringing in between is missed.
+        self.0.task.register(context.waker());
+        let rung = &self.0.rung;
         rung.load(Ordering::Acquire) && rung.swap(false, Ordering::AcqRel)
     }
 
@@ -91,7 +79,6 @@ mod tests {
     }
 
     /// Two threads, so that it rings whenever it likes: between a look and the sleep after it, too.
-    /// Seen to fail with a bell that forgets whom it has woken.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn no_ringing_is_missed() {
         const TIMES: usize = 20_000;
