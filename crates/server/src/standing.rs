@@ -31,7 +31,7 @@ pub(crate) struct Home<'a> {
 impl<'a> Home<'a> {
     /// The `_meta` of a result that says that it stands there and nothing else, in parts.
     pub(crate) fn says(self, state: StateId) -> [&'a str; 3] {
-        let standing = self.workflow.state(state).standing();
+        let standing = self.workflow.standing(state);
         [&self.instance.beginning, standing, "}}"]
     }
 }

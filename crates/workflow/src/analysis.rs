@@ -218,7 +218,7 @@ impl Workflow {
     /// What can happen to an instance at this node.
     pub(crate) fn legs(&self, node: Node) -> impl Iterator<Item = Leg> {
         let state = self.state(node.state);
-        let timers = state.timers[..state.fire].get(node.fired);
+        let timers = state.rest.timers[..state.rest.fire].get(node.fired);
         let timers = timers.map(|timer| timer.edges.clone()).unwrap_or_default();
         let edges = self
             .edges_from(node.state)
@@ -227,7 +227,7 @@ impl Workflow {
                 Cause::Call { .. } => !node.asking,
                 Cause::Time { .. } => !node.asking && timers.contains(&id.index()),
             });
-        let sampling = self.state(node.state).sampling.as_ref();
+        let sampling = self.state(node.state).sampling();
         let sampling = sampling.filter(|_| node.asking);
         let stays = sampling.into_iter().flat_map(|sampling| {
             let success = (Outcome::Success, sampling.success.is_empty());
@@ -272,14 +272,14 @@ impl Workflow {
             Cause::Sampling { .. } => true,
             Cause::Time { .. } => false,
         };
-        waits && !edge.stays() && self.state(state).sampling.is_some()
+        waits && !edge.stays() && self.state(state).sampling().is_some()
     }
 
     fn graph(&self) -> Graph {
         let asks: Vec<_> = self
             .states
             .iter()
-            .map(|state| match &state.sampling {
+            .map(|state| match state.sampling() {
                 None => Asks::Nothing,
                 Some(asked) if asked.success.is_empty() || asked.error.is_empty() => Asks::MayStay,
                 Some(_) => Asks::Always,
@@ -288,7 +288,7 @@ impl Workflow {
         let never = self
             .states
             .iter()
-            .flat_map(|state| &state.timers[state.fire..]);
+            .flat_map(|state| &state.rest.timers[state.rest.fire..]);
         let never: HashSet<_> = never.flat_map(|timer| timer.edges.clone()).collect();
         let fires = |(at, _): &(usize, &Edge)| !never.contains(at);
         let edges = self.edges.iter().enumerate().filter(fires);

@@ -1,14 +1,14 @@
 //! Puts together a workflow from parts that have been judged and found valid.
 
 use crate::{
-    Binding, BindingId, Cause, Edge, Finding, Kind, Outcome, Rule, Sampling, Settings, State,
-    StateId, Timer, Workflow,
+    Binding, BindingId, Cause, Edge, EdgeId, Finding, Kind, Outcome, Rule, Sampling, Settings,
+    State, StateId, Timer, Workflow,
     fingerprint::{self, Fingerprint},
     guard::Root,
     hash::Table,
     intern::{Lists, SymbolId, Symbols},
     json,
-    parts::{Reads, Route},
+    parts::{Reads, RestOfBinding, RestOfState, Route},
     validate::{Judged, JudgedBinding, JudgedEdge},
     visits,
 };
@@ -47,6 +47,8 @@ impl Workflow {
             binding_ids: Table::default(),
             bound: Vec::new(),
             edges: Vec::new(),
+            targets: Vec::new(),
+            standings: String::new(),
             symbols: parts.symbols,
             lists: Lists::default(),
             always: parts.always,
@@ -70,9 +72,9 @@ impl Workflow {
     fn note_conditions(&mut self) {
         for state in &self.states {
             let bindings = &mut self.bindings[state.bindings.clone()];
-            let all = state.max_visits.is_some() || bindings.iter().any(|binding| binding.hold);
+            let all = state.max_visits().is_some() || bindings.iter().any(|binding| binding.hold);
             for binding in bindings {
-                binding.conditional = all || binding.when.is_some();
+                binding.conditional = all || binding.when().is_some();
             }
         }
     }
@@ -81,11 +83,12 @@ impl Workflow {
     /// resource, so resources are not told apart.
     fn note_readers(&mut self) {
         let mut called: HashSet<Option<SymbolId>> = HashSet::new();
-        let owner =
-            |symbol, binding: &Binding| (binding.artifact.kind != Kind::Resource).then_some(symbol);
+        let owner = |symbol, binding: &Binding| {
+            (binding.artifact().kind != Kind::Resource).then_some(symbol)
+        };
         for (&(_, symbol), &id) in &self.binding_ids {
             let binding = &self.bindings[id];
-            let routes = &binding.routes;
+            let routes = &binding.rest.routes;
             let edges = || {
                 let edges = routes.iter();
                 edges.flat_map(|route| &self.edges[route.edges.clone()])
@@ -98,9 +101,9 @@ impl Workflow {
             let rules: Vec<&Rule> = rules.collect();
             let result = rules.iter().any(|rule| rule.mentions(Root::Result));
             let asks = |rule: &Rule| rule.mentions(Root::Args) || rule.mentions(Root::Principal);
-            let guards = binding.when.iter().chain(rules);
+            let guards = binding.when().into_iter().chain(rules);
             let has_effects = edges().any(|edge| !edge.effects.is_empty());
-            let is_shown = binding.hold || binding.approval.is_some() || has_effects;
+            let is_shown = binding.hold || binding.needs_approval || has_effects;
             if is_shown || guards.into_iter().any(asks) {
                 called.insert(owner(symbol, binding));
             }
@@ -117,23 +120,23 @@ impl Workflow {
     fn note_counts(&mut self) {
         let all = self.states.len() <= visits::COUNTS_ALL;
         for state in &mut self.states {
-            let edges = self.edges[state.edges.clone()].iter();
+            let edges = self.edges[state.rest.edges.clone()].iter();
             let of_edges = edges.flat_map(|edge| {
                 let set = edge.set.iter().map(|(_, rule)| rule);
                 edge.when.iter().chain(set)
             });
             let bindings = &self.bindings[state.bindings.clone()];
-            let guards = bindings.iter().flat_map(|binding| &binding.when);
-            let questions = bindings.iter().flat_map(|binding| &binding.approval);
+            let guards = bindings.iter().flat_map(Binding::when);
+            let questions = bindings.iter().flat_map(Binding::approval);
             let mut texts = questions
                 .map(|approval| &approval.message)
-                .chain(&state.instructions)
-                .chain(state.sampling.iter().flat_map(|sampling| {
+                .chain(state.instructions())
+                .chain(state.sampling().into_iter().flat_map(|sampling| {
                     let messages = sampling.messages.iter().map(|message| &message.text);
                     messages.chain(&sampling.system)
                 }));
             state.counts_visits = all
-                || state.max_visits.is_some()
+                || state.max_visits().is_some()
                 || of_edges
                     .chain(guards)
                     .any(|rule| rule.mentions(Root::Visits))
@@ -145,15 +148,22 @@ impl Workflow {
     /// whether anything else has to be worked out for their steps.
     fn note_steps(&mut self) {
         for at in 0..self.edges.len() {
-            let told = self.edges[at].tell(self);
-            let edge = &self.edges[at];
-            let to = self.state(edge.to);
-            let plain = !told.is_empty()
+            self.edges[at].told = self.edges[at].tell(self).into();
+        }
+        let is_plain = |edge: &Edge| {
+            let to = &self.states[edge.to.index()];
+            !edge.told.is_empty()
                 && edge.when.is_none()
                 && edge.effects.is_empty()
-                && (edge.stays() || (to.instructions.is_none() && to.sampling.is_none()));
-            self.edges[at].told = told.into();
-            self.edges[at].plain = plain;
+                && (edge.stays() || (to.instructions().is_none() && to.sampling().is_none()))
+        };
+        for binding in &mut self.bindings {
+            binding.plain = Outcome::ALL.map(|outcome| {
+                let first = binding.rest.routes[outcome.index()].edges.clone().next()?;
+                let edge = &self.edges[first];
+                let is_known = outcome != Outcome::Unknown && edge.cause.is_end(outcome);
+                (is_known && is_plain(edge)).then(|| EdgeId::at(first))
+            });
         }
     }
 
@@ -177,7 +187,7 @@ impl Workflow {
                 edges: self.put_edges(id, &Cause::Time { after }, timer.edges),
             }
         });
-        let timers = timers.collect();
+        let timers: Vec<_> = timers.collect();
         let sampling = judged.sampling.map(|sampling| {
             let [success, error] = [
                 (Outcome::Success, sampling.success),
@@ -195,25 +205,34 @@ impl Workflow {
         let mut quoted = Vec::new();
         json::text(&mut quoted, &judged.name);
         let bound = &self.bindings[first_binding..];
-        let next: Vec<_> = bound.iter().map(|bound| &bound.artifact.name).collect();
-        let (state, next) = (json!(&*judged.name), json!(next));
+        let next: Vec<_> = bound.iter().map(|bound| &bound.artifact().name).collect();
+        let standing = format!(
+            "\"state\":{},\"next\":{}",
+            json!(&*judged.name),
+            json!(next)
+        );
+        let first_byte = self.standings.len();
+        self.standings.push_str(&standing);
         State {
-            name: judged.name,
-            quoted: quoted.into(),
-            standing: format!("\"state\":{state},\"next\":{next}").into(),
-            description: judged.description,
-            instructions: judged.instructions,
-            terminal: judged.terminal,
-            max_visits: judged.max_visits,
-            counts_visits: true,
             bindings: first_binding..self.bindings.len(),
-            edges: first_edge..self.edges.len(),
-            timers,
-            fire,
-            sampling,
+            standing: first_byte..self.standings.len(),
             lists: Kind::ALL.map(|kind| {
                 let own = std::mem::take(&mut own[kind.index()]);
                 self.lists.intern(kind, own)
+            }),
+            counts_visits: true,
+            is_timed: !timers.is_empty(),
+            terminal: judged.terminal,
+            rest: Box::new(RestOfState {
+                name: judged.name,
+                quoted: quoted.into(),
+                description: judged.description,
+                instructions: judged.instructions,
+                max_visits: judged.max_visits,
+                edges: first_edge..self.edges.len(),
+                timers,
+                fire,
+                sampling,
             }),
         }
     }
@@ -241,19 +260,23 @@ impl Workflow {
         Binding {
             id: BindingId::at(self.bindings.len()),
             state,
-            name: Arc::clone(&self.symbols[judged.symbol].name),
-            artifact: judged.artifact,
-            place: judged.place,
-            when: judged.when,
+            plain: [None; 5],
+            deadline: judged.deadline,
             hold: judged.hold,
             idempotent: judged.idempotent,
-            deadline: judged.deadline,
+            needs_approval: judged.approval.is_some(),
             // An approval is used up, and that is a mark as well.
             moves: judged.hold || judged.approval.is_some() || own.any(|edge| !edge.is_idle()),
-            approval: judged.approval,
             conditional: false,
             reads: Reads::default(),
-            routes,
+            rest: Box::new(RestOfBinding {
+                artifact: judged.artifact,
+                name: Arc::clone(&self.symbols[judged.symbol].name),
+                place: judged.place,
+                when: judged.when,
+                approval: judged.approval,
+                routes,
+            }),
         }
     }
 
@@ -268,8 +291,9 @@ impl Workflow {
             set: edge.set,
             effects: edge.target.effects,
             told: Box::default(),
-            plain: false,
         }));
+        let new = &self.edges[first..];
+        self.targets.extend(new.iter().map(|edge| edge.to));
         first..self.edges.len()
     }
 }

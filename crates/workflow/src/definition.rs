@@ -41,7 +41,7 @@ impl Workflow {
     fn draft_states(&self) -> Vec<DraftState> {
         let written = match self.states.as_slice() {
             // Nobody wrote the state of a workflow in which nothing is gated.
-            [only] if self.always_everything && only.edges.is_empty() => 0,
+            [only] if self.always_everything && only.rest.edges.is_empty() => 0,
             states => states.len(),
         };
         self.states()
@@ -57,9 +57,9 @@ impl Workflow {
             place: Place::default(),
             initial: id == self.initial,
             terminal: state.terminal,
-            description: state.description.clone(),
-            instructions: state.instructions.as_ref().map(text),
-            max_visits: state.max_visits.map(|most| DraftVisits {
+            description: state.description().map(str::to_owned),
+            instructions: state.instructions().map(text),
+            max_visits: state.max_visits().map(|most| DraftVisits {
                 most,
                 place: Place::default(),
             }),
@@ -69,7 +69,7 @@ impl Workflow {
                 .map(|binding| self.draft_binding(binding))
                 .collect(),
             timers: state
-                .timers
+                .timers()
                 .iter()
                 .map(|timer| DraftTimer {
                     after: timer.after,
@@ -80,10 +80,7 @@ impl Workflow {
                     place: Place::default(),
                 })
                 .collect(),
-            sampling: state
-                .sampling
-                .as_ref()
-                .map(|asked| self.draft_sampling(asked)),
+            sampling: state.sampling().map(|asked| self.draft_sampling(asked)),
         }
     }
 
@@ -92,12 +89,12 @@ impl Workflow {
             .into_iter()
             .filter(|outcome| binding.written_for(*outcome) == Some(*outcome));
         let edges = written.flat_map(|outcome| {
-            let range = &binding.routes[outcome.index()].edges;
+            let range = &binding.rest.routes[outcome.index()].edges;
             self.draft_edges(outcome, range)
         });
         DraftBinding {
-            when: binding.when.as_ref().map(|rule| rule.expression()),
-            approval: binding.approval.as_ref().map(|approval| DraftApproval {
+            when: binding.when().map(|rule| rule.expression()),
+            approval: binding.approval().map(|approval| DraftApproval {
                 message: text(&approval.message),
                 expires: approval.expires,
             }),
@@ -105,7 +102,7 @@ impl Workflow {
             hold: binding.hold,
             idempotent: binding.idempotent,
             deadline: binding.deadline,
-            ..DraftBinding::new(binding.artifact.clone())
+            ..DraftBinding::new(binding.artifact().clone())
         }
     }
 

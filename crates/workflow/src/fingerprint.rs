@@ -72,7 +72,7 @@ fn put_binding(hash: &mut Fnv, workflow: &Workflow, binding: &Binding) {
     hash.text(&kind.to_string());
     hash.text(name);
     for outcome in Outcome::ALL {
-        let edges = &binding.routes[outcome.index()].edges;
+        let edges = &binding.rest.routes[outcome.index()].edges;
         put_edges(hash, workflow, binding.state(), edges);
     }
     if let Some(guard) = binding.when() {

@@ -203,11 +203,11 @@ impl Workflow {
             let artifact = held.artifact.clone();
             return Err(refuse(Reason::Held { artifact }));
         }
-        let most = self.state(at.state).max_visits;
+        let most = self.state(at.state).max_visits();
         if let Some(most) = most.filter(|most| instance.visits(at.state) > *most) {
             return Err(refuse(Reason::TooManyVisits { most }));
         }
-        if let Some(guard) = &binding.when {
+        if let Some(guard) = &binding.rest.when {
             let facts = self.facts(instance, call.args, call.principal);
             let failed = match guard.test(&facts) {
                 Ok(true) => return Ok(Pass::Bound(binding)),

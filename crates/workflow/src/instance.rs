@@ -155,18 +155,17 @@ impl Instance {
         self.go(workflow, going, now);
     }
 
-    /// Takes the [plain](Workflow::plain) edge of a call that was admitted where it stands, and that
+    /// Takes the [plain](crate::Binding::plain) edge of a call that was admitted where it stands, and that
     /// no operator has to decide about: as [`step`](Workflow::step) and [`apply`](Self::apply) would.
     pub fn go_along(&mut self, workflow: &Workflow, edge: EdgeId, now: u64) {
-        let edge = workflow.edge(edge);
-        debug_assert!(edge.plain, "a step along it has to be worked out");
-        let (after, enters) = match edge.stays() {
-            true => (self.position, false),
-            false => (workflow.after(edge), true),
-        };
+        debug_assert_eq!(workflow.edge(edge).from, self.position.state);
+        let state = workflow.targets[edge.index()];
         let going = Going {
-            after,
-            enters,
+            after: Position {
+                state,
+                finished: false,
+            },
+            enters: state != self.position.state,
             terminal: false,
             by_time: false,
         };
@@ -209,7 +208,9 @@ impl Instance {
 
     /// The next timer of the state is due so long after the instance came there.
     pub(crate) fn wind_up(&mut self, workflow: &Workflow) {
-        let next = workflow.state(self.position.state).timers.get(self.fired);
+        let state = workflow.state(self.position.state);
+        let timers = if state.is_timed { state.timers() } else { &[] };
+        let next = timers.get(self.fired);
         self.due = next.map(|timer| self.since.saturating_add(milliseconds(timer.after)));
     }
 }

@@ -1,26 +1,40 @@
 //! What a valid workflow is made of: states, bindings, edges, timers, questions.
+//!
+//! A call touches what is known of one binding and two states, and of ten thousand states little
+//! stays in a processor's caches. So what every call looks at has one cache line for each of them, in
+//! the order in which they were written, and what a few calls look at is elsewhere.
 
 use crate::{
-    Artifact, BindingId, Facts, Outcome, Place, Position, Role, Rule, StateId, intern::ListId,
-    template::Text,
+    Artifact, BindingId, EdgeId, Facts, Outcome, Place, Position, Role, Rule, StateId,
+    intern::ListId, template::Text,
 };
 use std::{ops::Range, sync::Arc, time::Duration};
 
 /// One state of a [`Workflow`](crate::Workflow).
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct State {
+    pub(crate) bindings: Range<usize>,
+    /// Its part of the workflow's `standings`.
+    pub(crate) standing: Range<usize>,
+    pub(crate) lists: [ListId; 3],
+    /// Whether anything may ask how often an instance has come here.
+    pub(crate) counts_visits: bool,
+    /// Whether it has timers.
+    pub(crate) is_timed: bool,
+    pub(crate) terminal: bool,
+    pub(crate) rest: Box<RestOfState>,
+}
+
+/// What few calls look at.
+#[derive(Clone, Debug)]
+pub(crate) struct RestOfState {
     pub(crate) name: Arc<str>,
     /// The name as JSON.
     pub(crate) quoted: Box<[u8]>,
-    /// Its name and the names of what it binds, as members of a JSON object.
-    pub(crate) standing: Arc<str>,
     pub(crate) description: Option<String>,
     pub(crate) instructions: Option<Text>,
-    pub(crate) terminal: bool,
     pub(crate) max_visits: Option<u32>,
-    /// Whether anything may ask how often an instance has come here.
-    pub(crate) counts_visits: bool,
-    pub(crate) bindings: Range<usize>,
     /// All that lead away, in this order: of its bindings, of its timers, of its sampling.
     pub(crate) edges: Range<usize>,
     /// The shortest first.
@@ -28,34 +42,27 @@ pub struct State {
     /// How many of them can fire: the rest come after one that always leaves the state.
     pub(crate) fire: usize,
     pub(crate) sampling: Option<Sampling>,
-    pub(crate) lists: [ListId; 3],
 }
 
 impl State {
     /// What it is called.
     pub fn name(&self) -> &str {
-        &self.name
+        &self.rest.name
     }
 
     /// What it is called, as JSON.
     pub fn quoted_name(&self) -> &[u8] {
-        &self.quoted
-    }
-
-    /// What is told of an instance that stands here, as members of a JSON object: `state`, what it
-    /// is called, and `next`, the names of what can be called in it, guards aside.
-    pub fn standing(&self) -> &Arc<str> {
-        &self.standing
+        &self.rest.quoted
     }
 
     /// What it means.
     pub fn description(&self) -> Option<&str> {
-        self.description.as_deref()
+        self.rest.description.as_deref()
     }
 
     /// What the model is told when an instance comes here.
     pub fn instructions(&self) -> Option<&Text> {
-        self.instructions.as_ref()
+        self.rest.instructions.as_ref()
     }
 
     /// Whether every edge into it ends the workflow.
@@ -65,17 +72,17 @@ impl State {
 
     /// How often an instance may be here before nothing can be called here any more.
     pub fn max_visits(&self) -> Option<u32> {
-        self.max_visits
+        self.rest.max_visits
     }
 
     /// What happens to an instance that stays here, the soonest first.
     pub fn timers(&self) -> &[Timer] {
-        &self.timers
+        &self.rest.timers
     }
 
     /// What the client's model is asked when a call brings an instance here.
     pub fn sampling(&self) -> Option<&Sampling> {
-        self.sampling.as_ref()
+        self.rest.sampling.as_ref()
     }
 }
 
@@ -154,21 +161,31 @@ impl Approval {
 
 /// What makes an artifact visible and callable in one state.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub struct Binding {
     pub(crate) id: BindingId,
     pub(crate) state: StateId,
+    /// The plain edge of each outcome, in the order of [`Outcome::ALL`].
+    pub(crate) plain: [Option<EdgeId>; 5],
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) hold: bool,
+    pub(crate) idempotent: bool,
+    pub(crate) needs_approval: bool,
+    pub(crate) moves: bool,
+    pub(crate) conditional: bool,
+    pub(crate) reads: Reads,
+    pub(crate) rest: Box<RestOfBinding>,
+}
+
+/// What few calls look at.
+#[derive(Clone, Debug)]
+pub(crate) struct RestOfBinding {
     pub(crate) artifact: Artifact,
     /// The artifact's name.
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) when: Option<Rule>,
     pub(crate) approval: Option<Approval>,
-    pub(crate) hold: bool,
-    pub(crate) idempotent: bool,
-    pub(crate) deadline: Option<Duration>,
-    pub(crate) moves: bool,
-    pub(crate) conditional: bool,
-    pub(crate) reads: Reads,
     /// Where each outcome leads, defaults included, in the order of [`Outcome::ALL`].
     pub(crate) routes: [Route; 5],
 }
@@ -209,22 +226,27 @@ impl Binding {
 
     /// What is bound.
     pub fn artifact(&self) -> &Artifact {
-        &self.artifact
+        &self.rest.artifact
     }
 
     /// The name of what is bound, for whoever keeps that.
     pub fn shared_name(&self) -> Arc<str> {
-        Arc::clone(&self.name)
+        Arc::clone(&self.rest.name)
     }
 
     /// What must be true of a call before it runs.
     pub fn when(&self) -> Option<&Rule> {
-        self.when.as_ref()
+        self.rest.when.as_ref()
     }
 
     /// What a person must agree to before it runs.
     pub fn approval(&self) -> Option<&Approval> {
-        self.approval.as_ref()
+        self.rest.approval.as_ref()
+    }
+
+    /// Whether a person must agree before it runs.
+    pub fn needs_approval(&self) -> bool {
+        self.needs_approval
     }
 
     /// Whether the instance waits for an operator when nobody knows what a call did.
@@ -245,7 +267,14 @@ impl Binding {
     /// The outcome whose edges this one takes: another one where a default says "as error", and
     /// none where the default is to stay.
     pub fn written_for(&self, outcome: Outcome) -> Option<Outcome> {
-        self.routes[outcome.index()].written
+        self.rest.routes[outcome.index()].written
+    }
+
+    /// The edge that every call takes which ends so, if nothing has to be worked out for that: it is
+    /// the first one and has no guard, sets and ends nothing, sets nothing off, and nobody is told or
+    /// asked anything where it leads. [`Instance::go_along`](crate::Instance::go_along) takes it.
+    pub fn plain(&self, outcome: Outcome) -> Option<EdgeId> {
+        self.plain[outcome.index()]
     }
 
     /// Whether a call can leave a mark on the instance: move it, end it, stop it, be remembered,
@@ -297,8 +326,6 @@ pub struct Edge {
     pub effects: Vec<String>,
     /// What a journal says of a call that takes it, as JSON; nothing if that is not always the same.
     pub(crate) told: Box<[u8]>,
-    /// Nothing has to be worked out for a step along it: see [`Workflow::plain`](crate::Workflow::plain).
-    pub(crate) plain: bool,
 }
 
 impl Edge {
@@ -333,4 +360,15 @@ pub enum Cause {
         /// Success or error.
         outcome: Outcome,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_call_looks_at_has_one_cache_line() {
+        assert_eq!(size_of::<State>(), 64);
+        assert_eq!(size_of::<Binding>(), 64);
+    }
 }

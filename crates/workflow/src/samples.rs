@@ -111,24 +111,24 @@ impl Tried<'_> {
         let destructive = about.is_some_and(|about| about.destructive);
         let workflow = self.workflow;
         let spot = || Spot::Binding {
-            state: workflow.state(binding.state()).name.clone(),
+            state: workflow.state(binding.state()).rest.name.clone(),
             artifact: binding.artifact().clone(),
         };
         if destructive && binding.approval().is_none() {
             let problem = Problem::Unapproved { spot: spot() };
-            self.find(binding.place, problem);
+            self.find(binding.rest.place, problem);
             let says_unknown = binding.holds()
                 || binding.is_idempotent()
                 || binding.written_for(Outcome::Unknown) == Some(Outcome::Unknown);
             if !says_unknown {
                 let problem = Problem::UnknownUnsaid { spot: spot() };
-                self.find(binding.place, problem);
+                self.find(binding.rest.place, problem);
             }
         }
         if self.workflow.settings().scope == Scope::Handle && about.is_some_and(has_own_handle) {
             let artifact = binding.artifact().clone();
             let problem = Problem::HandleArgumentTaken { artifact };
-            self.find(binding.place, problem);
+            self.find(binding.rest.place, problem);
         }
         if let Some(guard) = binding.when() {
             let spot = spot();
@@ -146,7 +146,7 @@ impl Tried<'_> {
     }
 
     fn edge(&mut self, edge: &Edge) {
-        let state = self.workflow.state(edge.from).name.clone();
+        let state = self.workflow.state(edge.from).rest.name.clone();
         let spot = match &edge.cause {
             Cause::Call { artifact, outcome } => Spot::Call {
                 state,

@@ -50,7 +50,7 @@ impl Workflow {
         if end.outcome == Outcome::Unknown && binding.hold {
             return Step {
                 held: Some(Box::new(Held {
-                    artifact: binding.artifact.clone(),
+                    artifact: binding.artifact().clone(),
                     args: end.args.clone(),
                     principal: end.principal.clone(),
                 })),
@@ -58,19 +58,8 @@ impl Workflow {
             };
         }
         let facts = self.known(instance, end.args, end.result, end.principal);
-        let edges = &binding.routes[end.outcome.index()].edges;
+        let edges = &binding.rest.routes[end.outcome.index()].edges;
         self.choose(instance, edges, &facts)
-    }
-
-    /// The edge that every call takes which ends so, if nothing has to be worked out for that: it is
-    /// the first one and has no guard, sets and ends nothing, sets nothing off, and nobody is told or
-    /// asked anything where it leads. [`Instance::go_along`] takes it.
-    pub fn plain(&self, binding: &Binding, outcome: Outcome) -> Option<EdgeId> {
-        let edges = &binding.routes[outcome.index()].edges;
-        let first = edges.clone().next()?;
-        let edge = &self.edges[first];
-        let is_known = outcome != Outcome::Unknown;
-        (is_known && edge.plain && edge.cause.is_end(outcome)).then(|| EdgeId::at(first))
     }
 
     /// Where an instance goes whose time in its state has come, if it has come. One that an
@@ -79,7 +68,7 @@ impl Workflow {
         if instance.held().is_some() || instance.due().is_none_or(|due| now < due) {
             return None;
         }
-        let timers = &self.state(instance.position().state).timers;
+        let timers = self.state(instance.position().state).timers();
         let timer = timers.get(instance.fired())?;
         let facts = self.known(instance, &Value::Null, None, &Value::Null);
         Some(self.choose(instance, &timer.edges, &facts))
@@ -94,7 +83,7 @@ impl Workflow {
         answer: Option<&Value>,
         principal: &Value,
     ) -> Option<Step<'_>> {
-        let sampling = self.state(instance.position().state).sampling.as_ref()?;
+        let sampling = self.state(instance.position().state).sampling()?;
         let edges = match answer {
             Some(_) => &sampling.success,
             None => &sampling.error,

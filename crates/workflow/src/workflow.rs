@@ -48,6 +48,10 @@ pub struct Workflow {
     pub(crate) bound: Vec<SymbolId>,
     /// Grouped by the state they lead away from.
     pub(crate) edges: Vec<Edge>,
+    /// Where each of the edges leads.
+    pub(crate) targets: Vec<StateId>,
+    /// What is told of instances, one state after the other.
+    pub(crate) standings: String,
     pub(crate) symbols: Symbols,
     /// What each list holds besides what is always callable.
     pub(crate) lists: Lists,
@@ -101,7 +105,17 @@ impl Workflow {
     ///
     /// If the state belongs to another workflow that has more of them.
     pub fn state_name(&self, state: StateId) -> &str {
-        &self.state(state).name
+        &self.state(state).rest.name
+    }
+
+    /// What is told of an instance that stands there, as members of a JSON object: `state`, what the
+    /// state is called, and `next`, the names of what can be called in it, guards aside.
+    ///
+    /// # Panics
+    ///
+    /// If the state belongs to another workflow that has more of them.
+    pub fn standing(&self, state: StateId) -> &str {
+        &self.standings[self.state(state).standing.clone()]
     }
 
     /// The state of this name.
@@ -148,7 +162,7 @@ impl Workflow {
     ///
     /// If the state belongs to another workflow that has more of them.
     pub fn edges_from(&self, state: StateId) -> impl Iterator<Item = (EdgeId, &Edge)> {
-        self.numbered(self.state(state).edges.clone())
+        self.numbered(self.state(state).rest.edges.clone())
     }
 
     /// Where an outcome can lead, in the order in which it is tried; nowhere if it stays.
@@ -157,7 +171,7 @@ impl Workflow {
         binding: &Binding,
         outcome: Outcome,
     ) -> impl Iterator<Item = (EdgeId, &Edge)> {
-        self.numbered(binding.routes[outcome.index()].edges.clone())
+        self.numbered(binding.rest.routes[outcome.index()].edges.clone())
     }
 
     pub(crate) fn numbered(&self, range: Range<usize>) -> impl Iterator<Item = (EdgeId, &Edge)> {

@@ -23,7 +23,7 @@ impl Running {
         // It has only just come.
         let books = inner.books_at(workflow, self.at);
         let lives_here = held.lives_here(&books);
-        let is_usual = |it: &&Binding| it.moves() && it.approval().is_none();
+        let is_usual = |it: &&Binding| it.moves() && !it.needs_approval();
         let bound = self.bound.map(|bound| workflow.binding(bound));
         let sure = bound.filter(|it| lives_here && is_usual(it) && !it.is_conditional());
         let judge = |run: &Run| {

@@ -172,7 +172,7 @@ impl Brief {
     pub(crate) fn commit(mut self, books: &Books<'_>, outcome: Outcome) -> Result<Moved, Self> {
         let (workflow, now) = (books.workflow, books.now.0);
         let binding = workflow.binding(self.bound);
-        let plain = workflow.plain(binding, outcome);
+        let plain = binding.plain(outcome);
         let (Some(edge), Some(most)) = (plain, books.journal_limit) else {
             return Err(self);
         };

@@ -230,7 +230,7 @@ fn random_workflows_are_worth_playing() {
     let guarded = |flow: &&Workflow| flow.edges().any(|(_, edge)| edge.when.is_some());
     assert!(flows.iter().filter(guarded).count() > 50);
     let is_plain = |flow: &&Workflow| {
-        let mut calls = calls(flow).map(|(binding, outcome)| flow.plain(binding, outcome));
+        let mut calls = calls(flow).map(|(binding, outcome)| binding.plain(outcome));
         calls.any(|edge| edge.is_some_and(|edge| !flow.edge(edge).stays()))
     };
     assert!(flows.iter().filter(is_plain).count() > 50);
@@ -335,7 +335,7 @@ proptest! {
         for (binding, outcome) in calls(&flow) {
             let mut instance = flow.start(0);
             let instance = at_state(&flow, binding.state(), &mut instance);
-            let Some(edge) = flow.plain(binding, outcome) else { continue };
+            let Some(edge) = binding.plain(outcome) else { continue };
             if instance.position().state != binding.state() {
                 // No edge leads there.
                 continue;
