@@ -528,6 +528,8 @@ impl Running {
             Effect::Suppress => {
                 if self.state == State::Result(End::NotRun) {
                     self.note_taken_back();
+                } else if self.state == State::Result(End::Asked) {
+                    self.note_paused();
                 }
             }
         }
@@ -605,8 +607,14 @@ impl Running {
             Ok(mut result) => {
                 result["_meta"] = self.stamp().meta().into();
                 self.said = Some(Answer::Asks(result));
+                if self.handler.is_none() {
+                    self.note_paused();
+                }
             }
-            Err(refusal) => self.refuse(refusal.into()),
+            Err(refusal) => {
+                self.note_refusal(&refusal);
+                self.refuse(refusal.into());
+            }
         }
     }
 

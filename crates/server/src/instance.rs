@@ -332,7 +332,15 @@ impl Instance {
         });
     }
 
-    /// Remembers that a call did not run, until somebody writes it down. Nobody waits for that.
+    /// Remembers that a call ended with a question, and begins anew with the answer.
+    pub(crate) fn paused(self: &Arc<Self>, now: Time, kind: Kind, name: &str) {
+        self.did_not_run(now, || What::Paused {
+            kind,
+            name: shortened(name),
+        });
+    }
+
+    /// Remembers that a call did not run to its end, until somebody writes it down. Nobody waits for that.
     fn did_not_run(self: &Arc<Self>, now: Time, what: impl FnOnce() -> What) {
         {
             let mut seen = lock(&self.seen);

@@ -74,6 +74,14 @@ pub enum What {
         /// What it is called, cut if it is long.
         name: String,
     },
+    /// A handler asked its client something that it has to come back with, and nothing changed. It
+    /// begins anew then.
+    Paused {
+        /// What kind of thing was called.
+        kind: Kind,
+        /// What it is called, cut if it is long.
+        name: String,
+    },
     /// A call ended that could not move the instance.
     Ran {
         /// What kind of thing was called.
@@ -92,7 +100,7 @@ pub enum What {
     },
     /// So much happened at once that this was not written down.
     Unwritten {
-        /// How many calls were refused, or taken back before they ran.
+        /// How many calls were refused, taken back before they ran, or paused.
         refusals: u64,
         /// How many calls ended that could not move the instance.
         #[serde(default, skip_serializing_if = "is_zero")]
@@ -221,9 +229,12 @@ pub enum What {
 }
 
 impl What {
-    /// Whether it tells of a call that did not run.
+    /// Whether it tells of a call that did not run, or not to its end.
     pub(crate) const fn is_unrun(&self) -> bool {
-        matches!(self, Self::Refused { .. } | Self::TakenBack { .. })
+        matches!(
+            self,
+            Self::Refused { .. } | Self::TakenBack { .. } | Self::Paused { .. }
+        )
     }
 }
 
@@ -427,6 +438,7 @@ pub fn replay<'a>(
             What::LeftOut { .. } => found = None,
             What::Refused { .. }
             | What::TakenBack { .. }
+            | What::Paused { .. }
             | What::Ran { .. }
             | What::Unwritten { .. }
             | What::Unasked { .. }
@@ -583,6 +595,14 @@ mod tests {
                 name: "x".to_owned(),
                 code: 1081,
                 why: "no".to_owned(),
+            },
+            What::TakenBack {
+                kind: Kind::Tool,
+                name: "x".to_owned(),
+            },
+            What::Paused {
+                kind: Kind::Tool,
+                name: "x".to_owned(),
             },
             What::Unwritten {
                 refusals: 3,

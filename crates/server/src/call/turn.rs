@@ -348,6 +348,14 @@ impl Running {
         }
     }
 
+    /// The journal is told that the call's handler began, and will begin anew once its client has
+    /// come back with what it asked.
+    pub(super) fn note_paused(&self) {
+        if let (Some(instance), Some(_)) = (self.shared.instance(), self.bound) {
+            instance.paused(self.inner().clock.now(), self.kind, &self.name);
+        }
+    }
+
     /// What its handler said does not hold, as its step could not be saved.
     pub(super) fn lost_step(&mut self, error: KeepError) {
         self.reply = None;

@@ -4,7 +4,7 @@ use crate::{
     common::refusal,
     flow_approval::{refund, refund_with},
     flow_guards::{at, echo},
-    http_common::age_form,
+    http_common::{CAPABILITIES, age_form},
 };
 use interlock::{
     BearerTokens, Builder, Context, Failure, HttpOptions, NoArguments, Operator, Server, Tool,
@@ -50,7 +50,7 @@ impl Asker<'_> {
         for (member, value) in more.as_object().into_iter().flatten() {
             params[member] = value.clone();
         }
-        params["_meta"] = json!({"io.modelcontextprotocol/clientCapabilities": self.can});
+        params["_meta"] = json!({CAPABILITIES: self.can});
         let request = Request::modern(1, "tools/call", params).token(self.who);
         self.site.send(request).await.json().await
     }
@@ -367,4 +367,13 @@ async fn a_handler_that_asks_keeps_the_yes_it_has() {
     assert_eq!(paid["content"][0]["text"], "7", "{paid}");
     assert_eq!(at(&paid), "new");
     assert_eq!(runs.load(Ordering::SeqCst), 2);
+    let told = told(&server.operator()).await;
+    let told = told.iter().map(|what| {
+        let what = serde_json::to_value(what).unwrap();
+        what["what"].as_str().unwrap().to_owned()
+    });
+    let wanted = [
+        "started", "step", "asked", "approved", "paused", "denied", "approved", "step",
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
 }

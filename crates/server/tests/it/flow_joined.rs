@@ -6,7 +6,7 @@ use crate::{
     flow_guards::{at, client_of, echo},
     flow_hostile::Puppet,
     flow_sampling::{global, sample},
-    http_common::age_form,
+    http_common::{CAPABILITIES, age_form},
 };
 use interlock::{
     Builder, Context, Failure, HttpOptions, NoArguments, Operator, Prompt, Resource,
@@ -30,7 +30,6 @@ use std::{
 
 const ID: &str = "global:w";
 const APPROVAL: &str = "dev.interlock/approval";
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A workflow with a bit of everything that needs nobody to be asked, and so many states that

@@ -3,14 +3,18 @@
 use crate::{
     common::{OnCancel, desk_with, held, refusal, tool},
     flow_guards::{client_of, echo},
+    http_common::{CAPABILITIES, age_form},
 };
 use interlock::{
-    Context, Prompt, Server, Tool, Workflow,
+    Context, Failure, HttpOptions, NoArguments, Prompt, Server, Tool, Workflow,
     journal::{Entry, What},
     store::{Key, Kind, MemoryStore, Seq, Store},
     workflow::{Busy, Scope, Settings, end, to},
 };
-use interlock_testkit::ManualClock;
+use interlock_testkit::{
+    ManualClock,
+    web::{Request, Site},
+};
 use serde_json::{Value, json};
 use std::{sync::Arc, time::Duration};
 
@@ -216,6 +220,74 @@ async fn every_call_leaves_an_entry() {
         ];
         assert_eq!(told.collect::<Vec<_>>(), wanted, "given: {is_given}");
     }
+}
+
+/// By 2026-07-28 a handler that asks is over, and begins anew with the answer.
+#[tokio::test]
+async fn a_journal_tells_of_handlers_that_ask() {
+    let ask = |name, keys: [&'static str; 2]| {
+        Tool::new(name, move |_: NoArguments, context: Context| async move {
+            let form = age_form();
+            let [one, two] = keys.map(|key| context.elicit(key, &form));
+            tokio::try_join!(one, two)?;
+            Ok::<_, Failure>("done")
+        })
+    };
+    let flow = Workflow::builder("w")
+        .settings(global())
+        .state("a", |s| {
+            s.initial()
+                .tool("peek", |t| t.success("a"))
+                .tool("go", |t| t.success(end("a")))
+                .tool("wrong", |t| t.success(end("a")))
+        })
+        .build()
+        .unwrap();
+    let server = Server::builder("s", "0")
+        .tool(ask("peek", ["x", "y"]))
+        .tool(ask("go", ["x", "y"]))
+        .tool(ask("wrong", ["x", "x"]))
+        .workflow(flow)
+        .build()
+        .unwrap();
+    let site = Site::open(&server, HttpOptions::default()).await;
+    let call = async |name: &str, more: Value| {
+        let mut params = more;
+        params["name"] = name.into();
+        params["_meta"] = json!({CAPABILITIES: {"elicitation": {"form": {}}}});
+        let request = Request::modern(1, "tools/call", params);
+        let answer: Value = site.send(request).await.json().await;
+        answer["result"].clone()
+    };
+    for name in ["peek", "go"] {
+        let asked = call(name, json!({})).await;
+        assert_eq!(asked["resultType"], "input_required", "{asked}");
+        let age = json!({"action": "accept", "content": {"age": 7}});
+        let state = &asked["requestState"];
+        let first = json!({"requestState": state, "inputResponses": {"x": age}});
+        let asked = call(name, first).await;
+        let state = &asked["requestState"];
+        let both = json!({"requestState": state, "inputResponses": {"x": age, "y": age}});
+        assert_eq!(call(name, both).await["isError"], false);
+    }
+    let wrong = call("wrong", json!({})).await;
+    assert_eq!(refusal(&wrong), 1079, "{wrong}");
+    let journal = server.operator().history("global:w", 0, 100).await.unwrap();
+    let told = journal.iter().map(|one| {
+        let entry = serde_json::to_value(&one.entry).unwrap();
+        [&entry["what"], &entry["name"]].map(|part| part.as_str().unwrap_or_default().to_owned())
+    });
+    let wanted = [
+        ["started", ""],
+        ["paused", "peek"],
+        ["paused", "peek"],
+        ["ran", "peek"],
+        ["paused", "go"],
+        ["paused", "go"],
+        ["step", "go"],
+        ["refused", "wrong"],
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), wanted);
 }
 
 #[tokio::test]

@@ -11,6 +11,9 @@ use serde_json::{Value, json};
 /// The version that opens sessions, and is checked most.
 pub(crate) const SESSIONS: &str = "2025-11-25";
 
+/// Where a client of 2026-07-28 says what it can do.
+pub(crate) const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
+
 #[derive(serde::Deserialize, schemars::JsonSchema)]
 struct Text {
     text: String,

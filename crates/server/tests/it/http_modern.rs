@@ -1,12 +1,13 @@
 //! 2026-07-28 over HTTP: headers, statuses, and no session anywhere.
 
-use crate::http_common::{modern_call, notification, object, plain, plain_site, text, verdict};
+use crate::http_common::{
+    CAPABILITIES, modern_call, notification, object, plain, plain_site, text, verdict,
+};
 use interlock::{Context, HttpOptions, Tool, ToolResult, model::JsonObject};
 use interlock_testkit::web::{Request, Session, Site};
 use serde_json::{Value, json};
 
 const META_VERSION: &str = "io.modelcontextprotocol/protocolVersion";
-const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
 fn discover() -> Request {
     Request::modern(1, "server/discover", json!({}))
@@ -171,16 +172,16 @@ async fn a_request_without_its_meta_is_400_with_32602() {
         json!({}),
         json!({"_meta": {}}),
         json!({"_meta": {META_VERSION: "2026-07-28"}}),
-        json!({"_meta": {META_CAPABILITIES: {}}}),
-        json!({"_meta": {META_VERSION: "2026-07-28", META_CAPABILITIES: []}}),
-        json!({"_meta": {META_VERSION: "2026-07-28", META_CAPABILITIES: null}}),
+        json!({"_meta": {CAPABILITIES: {}}}),
+        json!({"_meta": {META_VERSION: "2026-07-28", CAPABILITIES: []}}),
+        json!({"_meta": {META_VERSION: "2026-07-28", CAPABILITIES: null}}),
     ] {
         let (status, code, _) = verdict(site.send(bodied(discover(), params.clone())).await).await;
         assert_eq!((status, code), (400, -32602), "{params}");
     }
     for params in [
         json!({"_meta": 5}),
-        json!({"_meta": {META_VERSION: 5, META_CAPABILITIES: {}}}),
+        json!({"_meta": {META_VERSION: 5, CAPABILITIES: {}}}),
     ] {
         let (status, code, _) = verdict(site.send(bodied(discover(), params.clone())).await).await;
         assert_eq!(status, 400, "{params}");
@@ -381,7 +382,8 @@ async fn both_eras_are_served_at_one_endpoint_in_any_order() {
 #[tokio::test]
 async fn nothing_is_remembered_from_one_request_to_the_next() {
     let site = plain_site().await;
-    let can = json!({"_meta": {META_CAPABILITIES: {"elicitation": {}}}, "name": "ask_age", "arguments": {}});
+    let can =
+        json!({"_meta": {CAPABILITIES: {"elicitation": {}}}, "name": "ask_age", "arguments": {}});
     let answer = site
         .send(Request::modern(1, "tools/call", can))
         .await
@@ -402,7 +404,7 @@ async fn an_ability_that_is_missing_is_400_with_what_is_needed() {
         json!({"elicitation": {"url": {}}}),
     ] {
         let params =
-            json!({"_meta": {META_CAPABILITIES: capabilities}, "name": "ask_age", "arguments": {}});
+            json!({"_meta": {CAPABILITIES: capabilities}, "name": "ask_age", "arguments": {}});
         let answer = site.send(Request::modern(1, "tools/call", params)).await;
         let (status, body) = answer.refused().await;
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use crate::{
     common::modern,
-    http_common::{age_form, plain, request, text, verdict},
+    http_common::{CAPABILITIES, age_form, plain, request, text, verdict},
 };
 use interlock::{
     BearerTokens, Builder, Context, Failure, Form, HttpOptions, NoArguments, Prompt, Resource, Tool,
@@ -20,7 +20,6 @@ use std::{
     time::Duration,
 };
 
-const META_CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SECRET: [u8; 32] = [7; 32];
 
 fn can_do() -> Value {
@@ -29,7 +28,7 @@ fn can_do() -> Value {
 
 /// A request by a client that can be asked anything.
 fn ask(method: &str, mut params: Value) -> Request {
-    params["_meta"] = json!({META_CAPABILITIES: can_do()});
+    params["_meta"] = json!({CAPABILITIES: can_do()});
     Request::modern("retry", method, params)
 }
 
@@ -378,7 +377,7 @@ async fn no_request_is_ever_sent_to_a_client_of_2026_07_28() {
     )
     .await;
     let mut params = call("act");
-    params["_meta"] = json!({META_CAPABILITIES: can_do(), "progressToken": 1});
+    params["_meta"] = json!({CAPABILITIES: can_do(), "progressToken": 1});
     let answer = tokio::spawn({
         let (web, request) = (site.web(), Request::modern(1, "tools/call", params));
         async move { web.send(request).await.exchange().await }
@@ -398,7 +397,7 @@ async fn the_same_rules_hold_on_stdio() {
     let (mut client, _connection) = connect(&server);
     let able = |params: Value| {
         let mut params = modern(params);
-        params["_meta"][META_CAPABILITIES] = can_do();
+        params["_meta"][CAPABILITIES] = can_do();
         params
     };
     let answer = client.request("tools/call", able(call("ask_age"))).await;

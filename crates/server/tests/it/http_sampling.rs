@@ -8,7 +8,7 @@ use crate::{
         ID, builder, entries, failed_because, flow, global, is_told, sample, sampled, state,
         state_is,
     },
-    http_common::text,
+    http_common::{CAPABILITIES, text},
 };
 use interlock::{
     BearerTokens, Context, HttpOptions, NoArguments, Server, Tool, Workflow,
@@ -29,7 +29,6 @@ use std::{
     time::Duration,
 };
 
-const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const SECRET: [u8; 32] = [7; 32];
 const MINUTE: Duration = Duration::from_secs(60);
 
