@@ -141,6 +141,7 @@ struct Seen {
 struct Unwritten {
     refusals: u64,
     ran: u64,
+    others: u64,
 }
 
 impl Instance {

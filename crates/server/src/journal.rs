@@ -98,13 +98,16 @@ pub enum What {
         /// How many entries.
         entries: u64,
     },
-    /// So much happened at once that this was not written down.
+    /// So much happened at once that this was not written down, or the store could not be reached.
     Unwritten {
         /// How many calls were refused, taken back before they ran, or paused.
         refusals: u64,
         /// How many calls ended that could not move the instance.
         #[serde(default, skip_serializing_if = "is_zero")]
         ran: u64,
+        /// How much else: effects that ran, questions that were asked or answered.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        others: u64,
     },
     /// A person was asked whether a call may run.
     Asked {
@@ -606,7 +609,8 @@ mod tests {
             },
             What::Unwritten {
                 refusals: 3,
-                ran: 4,
+                ran: 2,
+                others: 1,
             },
             What::LeftOut { entries: 3 },
             What::Ran {

@@ -489,6 +489,8 @@ impl Seen {
                 self.unwritten.refusals += 1;
             } else if matches!(note.what, What::Ran { .. }) {
                 self.unwritten.ran += 1;
+            } else {
+                self.unwritten.others += 1;
             }
         }
     }
@@ -613,11 +615,15 @@ impl Unwritten {
     const fn remove(&mut self, told: Self) {
         self.refusals -= told.refusals;
         self.ran -= told.ran;
+        self.others -= told.others;
     }
 
     fn entry(self, now: Time) -> Option<Entry> {
-        let Self { refusals, ran } = self;
-        let what = What::Unwritten { refusals, ran };
+        let what = What::Unwritten {
+            refusals: self.refusals,
+            ran: self.ran,
+            others: self.others,
+        };
         (self != Self::default()).then(|| Entry::new(now.0, None, what))
     }
 }

@@ -4,18 +4,20 @@
 use crate::{
     common::{nothing_comes, refusal, tool},
     flow_guards::{at, client_of, echo},
+    flow_hostile::Puppet,
     flow_operator::{Kept, instance, scope_of, wherever_it_is_kept},
 };
 use interlock::{
     Context, Done, Effect, EffectContext, Failure, Level, NoArguments, OnFailure, Principal,
     Resource, Server, Tool, Workflow,
     journal::{What, replay},
+    store::MemoryStore,
     workflow::{self, Artifact, Kind, Outcome, Record, Scope, Settings, end, to},
 };
 use interlock_testkit::{Client, Connection, ManualClock, soon};
 use serde_json::{Value, json};
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, atomic::Ordering},
     time::Duration,
 };
 use tokio::sync::{Semaphore, mpsc};
@@ -79,6 +81,39 @@ fn logging(name: &'static str, log: &Log) -> Effect {
             Ok(())
         }
     })
+}
+
+/// Whether the store has what it was told before it failed, nobody knows, and what is told twice
+/// would be wrong. So it is counted.
+#[tokio::test]
+async fn effects_of_which_the_store_was_not_told_are_counted() {
+    let store = Puppet::new(&MemoryStore::default());
+    let fails = Arc::clone(&store);
+    let first = Effect::new("first", move |_: Done, _: EffectContext| {
+        let fails = Arc::clone(&fails);
+        async move {
+            fails.failing_commits.store(1, Ordering::SeqCst);
+            Ok(())
+        }
+    });
+    let log = Log::default();
+    let server = unkept(flow()).store(store).effect(first);
+    let server = server.effect(logging("second", &log)).build().unwrap();
+    let (mut client, _connection, id) = ready(&server).await;
+    let (_, done) = client.call("go", json!({"n": 1})).await;
+    assert_eq!(at(&done), "done", "{done}");
+    assert_eq!(runs(&server, &id).await, [("second".to_owned(), None)]);
+    let history = server.operator().history(&id, 0, 1_000).await.unwrap();
+    let counted = history.into_iter().map(|one| one.entry.what);
+    let counted: Vec<_> = counted
+        .filter(|what| matches!(what, What::Unwritten { .. }))
+        .collect();
+    let one = What::Unwritten {
+        refusals: 0,
+        ran: 0,
+        others: 1,
+    };
+    assert_eq!(counted, [one]);
 }
 
 /// Whatever a server can tell, an effect can; what it logs comes before the answer.

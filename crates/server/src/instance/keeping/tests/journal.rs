@@ -91,6 +91,7 @@ async fn entries_stay_until_they_are_stored() {
     for _ in 0..3 {
         step(&instance, &books);
     }
+    instance.refused(NOW, Kind::Tool, "end", (1081, "no"));
     // Somebody begins to write, and is dropped before the store has answered.
     let pen = Grip::take(&instance.pen).await;
     let run = instance.run();
@@ -98,9 +99,10 @@ async fn entries_stay_until_they_are_stored() {
         .draft(&books, &Writing::unmoved(&run, 3))
         .ok()
         .unwrap();
-    assert_eq!(draft.entries.len(), 2);
+    assert_eq!(draft.entries.len(), 3);
     drop((draft, pen));
-    assert_eq!(told(&instance, &books).await, ["started", "1", "2", "3"]);
+    let wanted = ["started", "1", "2", "3", "refused"];
+    assert_eq!(told(&instance, &books).await, wanted);
 }
 
 /// Calls that move nothing are told of: in order with those that do where nobody else has the store,
@@ -139,6 +141,7 @@ async fn what_moved_nothing_is_told_of() {
     let left = What::Unwritten {
         refusals: 0,
         ran: 3,
+        others: 0,
     };
     assert_eq!(last.what, left);
     // Its journal went with it.
