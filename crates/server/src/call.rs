@@ -506,7 +506,7 @@ impl Running {
     fn perform(&mut self, effect: Effect) {
         match effect {
             Effect::Enqueue => self.waiting = self.enqueue(),
-            Effect::LeaveQueue => self.stop_waiting(),
+            Effect::LeaveQueue => self.leave_at_once(),
             Effect::Start => self.waiting = self.start(),
             Effect::AskToStop => self.shared.voice.stop(),
             Effect::TearDown => {
@@ -528,8 +528,6 @@ impl Running {
             Effect::Suppress => {
                 if self.state == State::Result(End::NotRun) {
                     self.note_taken_back();
-                } else if self.state == State::Result(End::Asked) {
-                    self.note_paused();
                 }
             }
         }
@@ -607,14 +605,8 @@ impl Running {
             Ok(mut result) => {
                 result["_meta"] = self.stamp().meta().into();
                 self.said = Some(Answer::Asks(result));
-                if self.handler.is_none() {
-                    self.note_paused();
-                }
             }
-            Err(refusal) => {
-                self.note_refusal(&refusal);
-                self.refuse(refusal.into());
-            }
+            Err(refusal) => self.refuse(refusal.into()),
         }
     }
 

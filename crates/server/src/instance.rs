@@ -123,7 +123,8 @@ struct Seen {
     elsewhere: Option<Running>,
     /// The end of the journal, of which the store does not know yet.
     tail: Tail,
-    /// What happened besides and changed nothing: refusals, calls that could not move it, effects.
+    /// What happened besides and changed nothing: refusals, calls that could not move it or paused,
+    /// effects.
     notes: Vec<Entry>,
     /// How many of these tell of calls that did not run.
     refusals: usize,
@@ -136,7 +137,7 @@ struct Seen {
     ended: bool,
 }
 
-/// How much happened that there was no room to write down.
+/// How much happened that is not written down: there was no room for it, or the store had failed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Unwritten {
     refusals: u64,
@@ -333,15 +334,22 @@ impl Instance {
         });
     }
 
-    /// Remembers that a call ended with a question, and begins anew with the answer.
-    pub(crate) fn paused(self: &Arc<Self>, now: Time, kind: Kind, name: &str) {
-        self.did_not_run(now, || What::Paused {
-            kind,
-            name: shortened(name),
-        });
+    /// Remembers that a handler paused which could not move it, until somebody writes it down. Nobody
+    /// waits for that.
+    pub(crate) fn paused(self: &Arc<Self>, now: Time, paused: What) {
+        {
+            let mut seen = lock(&self.seen);
+            if seen.notes.len() >= MOST_RUNS {
+                seen.unwritten.others += 1;
+                return;
+            }
+            let at = seen.now_or_later(now);
+            seen.notes.push(Entry::new(at, None, paused));
+        }
+        self.arm();
     }
 
-    /// Remembers that a call did not run to its end, until somebody writes it down. Nobody waits for that.
+    /// Remembers that a call did not run, until somebody writes it down. Nobody waits for that.
     fn did_not_run(self: &Arc<Self>, now: Time, what: impl FnOnce() -> What) {
         {
             let mut seen = lock(&self.seen);

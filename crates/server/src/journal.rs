@@ -74,8 +74,8 @@ pub enum What {
         /// What it is called, cut if it is long.
         name: String,
     },
-    /// A handler asked its client something that it has to come back with, and nothing changed. It
-    /// begins anew then.
+    /// A handler was over because it asked its client something, and nothing changed. It begins anew
+    /// when the client comes back with an answer.
     Paused {
         /// What kind of thing was called.
         kind: Kind,
@@ -100,12 +100,12 @@ pub enum What {
     },
     /// So much happened at once that this was not written down, or the store could not be reached.
     Unwritten {
-        /// How many calls were refused, taken back before they ran, or paused.
+        /// How many calls were refused, or taken back before they ran.
         refusals: u64,
         /// How many calls ended that could not move the instance.
         #[serde(default, skip_serializing_if = "is_zero")]
         ran: u64,
-        /// How much else: effects that ran, questions that were asked or answered.
+        /// How much else: effects that ran, handlers that paused, questions and what came of them.
         #[serde(default, skip_serializing_if = "is_zero")]
         others: u64,
     },
@@ -232,12 +232,9 @@ pub enum What {
 }
 
 impl What {
-    /// Whether it tells of a call that did not run, or not to its end.
+    /// Whether it tells of a call that did not run.
     pub(crate) const fn is_unrun(&self) -> bool {
-        matches!(
-            self,
-            Self::Refused { .. } | Self::TakenBack { .. } | Self::Paused { .. }
-        )
+        matches!(self, Self::Refused { .. } | Self::TakenBack { .. })
     }
 }
 
@@ -307,6 +304,26 @@ impl Told {
     pub(crate) const fn at(&self) -> u64 {
         match self {
             Self::Written { at, .. } | Self::Usual { at, .. } | Self::Ran { at, .. } => *at,
+        }
+    }
+
+    /// The same, as if it had happened then.
+    pub(crate) fn happened(self, then: u64) -> Self {
+        match self {
+            Self::Usual { call, edge, .. } => Self::Usual {
+                at: then,
+                call,
+                edge,
+            },
+            Self::Ran { bound, outcome, .. } => Self::Ran {
+                at: then,
+                bound,
+                outcome,
+            },
+            Self::Written { entry, .. } => {
+                let entry = serde_json::from_slice(&entry).expect("it was written here");
+                Entry { at: then, ..entry }.told()
+            }
         }
     }
 

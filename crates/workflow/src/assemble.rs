@@ -60,6 +60,7 @@ impl Workflow {
             let state = workflow.put_state(StateId::at(at), judged);
             workflow.states.push(state);
         }
+        workflow.targets = workflow.edges.iter().map(|edge| edge.to).collect();
         workflow.note_conditions();
         workflow.note_readers();
         workflow.note_counts();
@@ -152,9 +153,7 @@ impl Workflow {
         }
         let is_plain = |edge: &Edge| {
             let to = &self.states[edge.to.index()];
-            !edge.told.is_empty()
-                && edge.when.is_none()
-                && edge.effects.is_empty()
+            edge.is_plain()
                 && (edge.stays() || (to.instructions().is_none() && to.sampling().is_none()))
         };
         for binding in &mut self.bindings {
@@ -292,8 +291,6 @@ impl Workflow {
             effects: edge.target.effects,
             told: Box::default(),
         }));
-        let new = &self.edges[first..];
-        self.targets.extend(new.iter().map(|edge| edge.to));
         first..self.edges.len()
     }
 }

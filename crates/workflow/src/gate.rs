@@ -203,11 +203,14 @@ impl Workflow {
             let artifact = held.artifact.clone();
             return Err(refuse(Reason::Held { artifact }));
         }
+        if !binding.conditional {
+            return Ok(Pass::Bound(binding));
+        }
         let most = self.state(at.state).max_visits();
         if let Some(most) = most.filter(|most| instance.visits(at.state) > *most) {
             return Err(refuse(Reason::TooManyVisits { most }));
         }
-        if let Some(guard) = &binding.rest.when {
+        if let Some(guard) = binding.when() {
             let facts = self.facts(instance, call.args, call.principal);
             let failed = match guard.test(&facts) {
                 Ok(true) => return Ok(Pass::Bound(binding)),

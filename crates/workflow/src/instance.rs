@@ -11,7 +11,8 @@ pub(crate) const MOST_MEMORY: usize = 64 * 1024;
 
 /// One run through a workflow: everything that decides what may happen next.
 ///
-/// It changes only by [`apply`](Self::apply) and [`go_along`](Self::go_along), and is kept as a
+/// It changes only by [`apply`](Self::apply) and [`go_along`](Self::go_along) (and by
+/// [`came_later`](Self::came_later), if they were told the wrong time), and is kept as a
 /// [`Record`](crate::Record). Times are milliseconds since the epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Instance {
@@ -158,7 +159,9 @@ impl Instance {
     /// Takes the [plain](crate::Binding::plain) edge of a call that was admitted where it stands, and that
     /// no operator has to decide about: as [`step`](Workflow::step) and [`apply`](Self::apply) would.
     pub fn go_along(&mut self, workflow: &Workflow, edge: EdgeId, now: u64) {
+        debug_assert!(workflow.edge(edge).is_plain());
         debug_assert_eq!(workflow.edge(edge).from, self.position.state);
+        debug_assert!(!self.position.finished);
         let state = workflow.targets[edge.index()];
         let going = Going {
             after: Position {
@@ -170,6 +173,12 @@ impl Instance {
             by_time: false,
         };
         self.go(workflow, going, now);
+    }
+
+    /// It came to its state later than it was said when it took its step.
+    pub fn came_later(&mut self, workflow: &Workflow, then: u64) {
+        self.since = then;
+        self.wind_up(workflow);
     }
 
     /// Goes where a step leads, once what it remembers is remembered.

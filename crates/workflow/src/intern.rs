@@ -1,7 +1,7 @@
 //! Small numbers for states, artifacts and lists, so that the gate never compares names.
 
 use crate::{Artifact, Kind, Span, StateId, hash::Table, uri_template};
-use std::{collections::HashMap, num::NonZeroU32, sync::Arc};
+use std::{collections::HashMap, fmt, num::NonZeroU32, sync::Arc};
 
 /// One of the different lists that a [`Workflow`](crate::Workflow) can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,19 +70,26 @@ impl StateId {
 /// One of the edges of a [`Workflow`](crate::Workflow).
 ///
 /// It is an index: with another workflow it means another edge, or none at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct EdgeId(NonZeroU32);
 
 impl EdgeId {
     pub(crate) fn at(index: usize) -> Self {
         // One more, so that none at all takes no more room than one.
-        Self(NonZeroU32::MIN.saturating_add(narrow(index)))
+        let number = NonZeroU32::MIN.checked_add(narrow(index));
+        Self(number.expect("there is room for one more"))
     }
 
     /// The number as a place in a table of as many places as there are
     /// [`edges`](crate::Workflow::edges).
     pub fn index(self) -> usize {
         self.0.get() as usize - 1
+    }
+}
+
+impl fmt::Debug for EdgeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("EdgeId").field(&self.index()).finish()
     }
 }
 

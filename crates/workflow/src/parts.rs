@@ -334,6 +334,11 @@ impl Edge {
         self.to == self.from && !self.terminal
     }
 
+    /// Whether nothing has to be worked out for taking it, unless the state that it leads to says so.
+    pub(crate) fn is_plain(&self) -> bool {
+        !self.told.is_empty() && self.when.is_none() && self.effects.is_empty()
+    }
+
     /// Whether taking it leaves no mark on the instance at all.
     pub(crate) fn is_idle(&self) -> bool {
         self.stays() && self.set.is_empty() && self.effects.is_empty()

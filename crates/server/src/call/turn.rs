@@ -10,6 +10,7 @@ use crate::{
     context::Belongs,
     convert::{self, No},
     instance::{Held, Instance, KeepError, Made, Marked, Moved},
+    journal::What,
     methods::Wanted,
     note::{News, Note},
     peer::Peer,
@@ -17,7 +18,8 @@ use crate::{
 use futures_util::FutureExt;
 use interlock_proto::{
     Code, Refusal, Time,
-    invocation::{Outcome, State},
+    invocation::{End, Outcome, State},
+    refusal::shortened,
 };
 use interlock_workflow::{Binding, BindingId, Busy, Pass, Position, Refused, Workflow};
 use std::{sync::Arc, time::Duration};
@@ -276,19 +278,37 @@ impl Running {
         }
     }
 
-    pub(super) fn stop_waiting(&mut self) {
+    /// The call waits for nothing any more, and has no turn to give back.
+    pub(super) fn leave_at_once(&mut self) {
         self.waiting = Waiting::Nothing;
         self.held = None;
+        let paused = self.paused().filter(|_| self.bound.is_some());
+        if let Some((instance, paused)) = self.shared.instance().zip(paused) {
+            instance.paused(self.inner().clock.now(), paused);
+        }
     }
 
     pub(super) async fn leave_queue(&mut self) {
-        self.stop_waiting();
         let inner = Arc::clone(self.inner());
-        if let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref())
-            && let Err(error) = turn.release(inner.books(workflow)).await
-        {
+        let Some((turn, workflow)) = self.turn.take().zip(inner.workflow.as_ref()) else {
+            return self.leave_at_once();
+        };
+        self.waiting = Waiting::Nothing;
+        let paused = self.paused();
+        if let Err(error) = turn.release(inner.books(workflow), paused).await {
             unsaved(&error);
         }
+    }
+
+    /// What the journal is told if its handler began, and was over because it asked its client
+    /// something.
+    fn paused(&self) -> Option<What> {
+        let has_begun = self.handler.is_none();
+        let has_paused = has_begun && self.state == State::Result(End::Asked);
+        has_paused.then(|| What::Paused {
+            kind: self.kind,
+            name: shortened(&self.name),
+        })
     }
 
     pub(super) fn execution(&self, deadline: Option<Duration>) -> Duration {
@@ -345,14 +365,6 @@ impl Running {
     pub(super) fn note_taken_back(&self) {
         if let (Some(instance), Some(_)) = (self.shared.instance(), self.bound) {
             instance.taken_back(self.inner().clock.now(), self.kind, &self.name);
-        }
-    }
-
-    /// The journal is told that the call's handler began, and will begin anew once its client has
-    /// come back with what it asked.
-    pub(super) fn note_paused(&self) {
-        if let (Some(instance), Some(_)) = (self.shared.instance(), self.bound) {
-            instance.paused(self.inner().clock.now(), self.kind, &self.name);
         }
     }
 

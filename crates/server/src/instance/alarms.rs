@@ -327,12 +327,12 @@ impl Instance {
             return Ok(Turned::Done);
         };
         let books = inner.books(workflow);
-        let (refused, moves) = {
+        let (has_notes, moves) = {
             let seen = lock(&self.seen);
             let due = seen.wakes_at().is_some_and(|at| at <= books.now.0);
-            (!seen.notes.is_empty(), due)
+            (seen.has_notes(), due)
         };
-        if refused {
+        if has_notes {
             self.write_untold(&books).await?;
         }
         if moves {
@@ -384,10 +384,10 @@ pub(super) struct Arranged(Option<u64>);
 impl super::Seen {
     /// When somebody is to look after it, if that is not what is arranged. Whoever asks arranges it.
     pub(super) fn rearm(&mut self) -> Option<Arranged> {
-        let at = if self.notes.is_empty() {
-            self.wakes_at()
-        } else {
+        let at = if self.has_notes() {
             Some(0)
+        } else {
+            self.wakes_at()
         };
         let is_new = self.armed != at;
         self.armed = at;

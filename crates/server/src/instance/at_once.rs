@@ -45,7 +45,7 @@ impl Instance {
             if let Some(most) = most
                 && self.may_be_told(&seen)
             {
-                return seen.tell(Told::Ran { at, bound, outcome }, books.now, most);
+                return seen.tell(Told::Ran { at, bound, outcome }, most);
             }
             if seen.notes.len() >= MOST_RUNS {
                 seen.unwritten.ran += 1;
@@ -170,7 +170,7 @@ impl Brief {
     /// has to wait: the instance goes on, and its journal is to tell of it. Then the turn is given
     /// back. Else nothing has been done.
     pub(crate) fn commit(mut self, books: &Books<'_>, outcome: Outcome) -> Result<Moved, Self> {
-        let (workflow, now) = (books.workflow, books.now.0);
+        let workflow = books.workflow;
         let binding = workflow.binding(self.bound);
         let plain = binding.plain(outcome);
         let (Some(edge), Some(most)) = (plain, books.journal_limit) else {
@@ -181,15 +181,9 @@ impl Brief {
             let before = seen.known.run().position();
             let is_usual = binding.is_at(before) && seen.is_stored() && seen.is_alone();
             is_usual.then(|| {
-                seen.tell(
-                    Told::Usual {
-                        at: now,
-                        call,
-                        edge,
-                    },
-                    books.now,
-                    most,
-                );
+                let now = seen.now_or_later(books.now);
+                let at = now;
+                seen.tell(Told::Usual { at, call, edge }, most);
                 (seen.edition, seen.asked) = seen.asking(&Asking::Void);
                 let go = |run: &mut Run| run.go_along(workflow, edge, now);
                 (before, seen.known.goes_on(go))
@@ -251,8 +245,9 @@ impl Held {
                 is_usual && writing.what.is_some() && Arc::ptr_eq(writing.known, seen.known.run())
             };
             let mut writing = writing.take_if(is_known)?;
+            writing.not_before(books.workflow, seen.now_or_later(books.now));
             if let Some(what) = writing.what.take() {
-                seen.tell(what, books.now, most);
+                seen.tell(what, most);
             }
             let asking = seen.asking(&writing.asking);
             seen.stands(writing, asking);
@@ -283,10 +278,9 @@ impl Seen {
     }
 
     /// The journal is to say so, after what was refused before.
-    fn tell(&mut self, what: Told, now: Time, most: u64) {
-        self.now_or_later(now);
+    fn tell(&mut self, what: Told, most: u64) {
         if self.has_notes() {
-            self.tell_notes(now, most);
+            self.tell_notes(what.at(), most);
         }
         self.tail.push(what, most);
     }

@@ -6,7 +6,9 @@ use crate::{
     journal::{Entry, What},
     route::lock,
 };
+use interlock_proto::Time;
 use interlock_workflow::{StateId, Trace};
+use std::sync::Arc;
 
 /// How often a step is tried if others write in between.
 pub(super) const ATTEMPTS: usize = 16;
@@ -22,10 +24,23 @@ impl Books<'_> {
 }
 
 impl Instance {
-    /// Writes something down that changed nothing.
-    pub(crate) async fn note(&self, books: &Books<'_>, entry: Entry) -> Result<(), KeepError> {
-        lock(&self.seen).notes.push(entry);
-        self.write_untold(books).await
+    /// Writes something down that changed nothing. If that fails, it is counted, and somebody tries to
+    /// write that down.
+    pub(crate) async fn note(
+        self: &Arc<Self>,
+        books: &Books<'_>,
+        entry: Entry,
+    ) -> Result<(), KeepError> {
+        {
+            let mut seen = lock(&self.seen);
+            let at = seen.now_or_later(Time(entry.at));
+            seen.notes.push(Entry { at, ..entry });
+        }
+        let written = self.write_untold(books).await;
+        if written.is_err() {
+            self.arm();
+        }
+        written
     }
 }
 

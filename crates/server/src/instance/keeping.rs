@@ -58,6 +58,8 @@ pub(super) struct Writing<'a> {
     /// As what whoever writes knows it: if it is not that any more, nothing is written.
     pub(super) known: &'a Arc<Run>,
     pub(super) run: Arc<Run>,
+    /// Whether it comes to its state with that, and the time that it has there begins.
+    pub(super) enters: bool,
     pub(super) calls: u64,
     pub(super) running: Option<&'a Running>,
     pub(super) what: Option<Told>,
@@ -70,10 +72,22 @@ impl<'a> Writing<'a> {
         Self {
             known: run,
             run: Arc::clone(run),
+            enters: false,
             calls,
             running: None,
             what: None,
             asking: Asking::Stays,
+        }
+    }
+
+    /// What it says did not happen before that: a journal's times never run backwards, and other
+    /// things may have happened since this was decided.
+    pub(super) fn not_before(&mut self, workflow: &Workflow, then: u64) {
+        if let Some(what) = self.what.take_if(|what| what.at() < then) {
+            self.what = Some(what.happened(then));
+            if self.enters {
+                Arc::make_mut(&mut self.run).came_later(workflow, then);
+            }
         }
     }
 }
@@ -119,10 +133,10 @@ impl Instance {
     pub(super) async fn write(
         &self,
         books: &Books<'_>,
-        writing: Writing<'_>,
+        mut writing: Writing<'_>,
     ) -> Result<(), KeepError> {
         let _pen = Grip::take(&self.pen).await;
-        let draft = self.draft(books, &writing)?;
+        let draft = self.draft(books, &mut writing)?;
         let (changes, now) = (draft.changes(), time(books.now));
         let committed = books.store.commit(changes, &draft.entries, now).await;
         let stored = draft.is_stored();
@@ -144,8 +158,8 @@ impl Instance {
             drop(pen);
             return self.write_untold(books).await;
         }
-        let writing = Writing::unmoved(&run, calls);
-        let draft = self.draft(books, &writing)?;
+        let mut writing = Writing::unmoved(&run, calls);
+        let draft = self.draft(books, &mut writing)?;
         let (changes, now) = (draft.changes(), time(books.now));
         let versions = books.store.commit(changes, &draft.entries, now).await?;
         let stored = draft.is_stored();
@@ -167,13 +181,13 @@ impl Instance {
     pub(super) fn write_at_once(
         &self,
         books: &Books<'_>,
-        writing: Writing<'_>,
+        mut writing: Writing<'_>,
     ) -> Option<Result<(), KeepError>> {
         let _pen = Grip::try_take(&self.pen)?;
         if lock(&self.seen).is_to_be_pruned(books) {
             return None;
         }
-        let draft = match self.draft(books, &writing) {
+        let draft = match self.draft(books, &mut writing) {
             Ok(draft) => draft,
             Err(error) => return Some(Err(error)),
         };
@@ -189,7 +203,7 @@ impl Instance {
         books.is_ours_alone() && is_sessions
     }
 
-    fn draft(&self, books: &Books<'_>, writing: &Writing<'_>) -> Result<Draft, KeepError> {
+    fn draft(&self, books: &Books<'_>, writing: &mut Writing<'_>) -> Result<Draft, KeepError> {
         let (edition, asked, told, last) = {
             let mut seen = lock(&self.seen);
             if !Arc::ptr_eq(writing.known, seen.known.run()) {
@@ -197,9 +211,11 @@ impl Instance {
                 let key = self.key.clone();
                 return Err(StoreError::Conflict { key }.into());
             }
+            let untold = seen.untold(books);
+            writing.not_before(books.workflow, untold.at);
             let (edition, asked) = seen.asking(&writing.asking);
             let last = seen.last(&writing.run);
-            (edition, asked, seen.untold(books), last)
+            (edition, asked, untold, last)
         };
         let own = writing
             .what
@@ -398,7 +414,7 @@ impl Instance {
             (seen.version, seen.untold(&books))
         };
         let is_kept = books.journal_limit.is_none();
-        let ended = Entry::new(books.now.0, None, What::Ended);
+        let ended = Entry::new(untold.at, None, What::Ended);
         let has_begun = version.is_some() || untold.began.is_none();
         let entries = match has_begun || untold.is_something() {
             true if is_kept => self.entries(&books, &untold, Some(ended.written())),
@@ -514,7 +530,7 @@ impl Seen {
 
     /// Puts what happened besides where the journal's other entries wait.
     #[cold]
-    pub(super) fn tell_notes(&mut self, now: Time, most: u64) {
+    pub(super) fn tell_notes(&mut self, now: u64, most: u64) {
         let notes = std::mem::take(&mut self.notes);
         let unwritten = std::mem::take(&mut self.unwritten);
         self.refusals = 0;
@@ -536,7 +552,7 @@ impl Seen {
             workflow: books.workflow.name().to_owned(),
             fingerprint: books.workflow.fingerprint().0,
         };
-        self.now_or_later(books.now);
+        let at = self.now_or_later(books.now);
         Untold {
             began: self
                 .began
@@ -546,7 +562,7 @@ impl Seen {
             notes: self.notes.clone(),
             refusals: self.refusals,
             unwritten: self.unwritten,
-            at: books.now,
+            at,
         }
     }
 
@@ -590,8 +606,8 @@ struct Untold {
     /// How many of these are refusals.
     refusals: usize,
     unwritten: Unwritten,
-    /// When this is told.
-    at: Time,
+    /// When this is told: nothing of it happened later.
+    at: u64,
 }
 
 impl Untold {
@@ -618,13 +634,13 @@ impl Unwritten {
         self.others -= told.others;
     }
 
-    fn entry(self, now: Time) -> Option<Entry> {
+    fn entry(self, now: u64) -> Option<Entry> {
         let what = What::Unwritten {
             refusals: self.refusals,
             ran: self.ran,
             others: self.others,
         };
-        (self != Self::default()).then(|| Entry::new(now.0, None, what))
+        (self != Self::default()).then(|| Entry::new(now, None, what))
     }
 }
 

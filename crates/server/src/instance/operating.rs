@@ -11,7 +11,7 @@ use crate::{
 };
 use interlock_proto::Refusal;
 use interlock_store::{Key, Record, Version};
-use interlock_workflow::{Artifact, Outcome, StateId, Trace};
+use interlock_workflow::{Artifact, Instance as Run, Outcome, StateId, Trace};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, Weak},
@@ -226,6 +226,22 @@ impl Held {
         Ok(())
     }
 
+    /// As if it had just been made: it has nothing to warn of, either.
+    async fn reset(
+        &self,
+        books: &Books<'_>,
+        run: &Arc<Run>,
+        entry: Entry,
+    ) -> Result<Moved, KeepError> {
+        let unclear = lock(&self.instance.seen).known.set_unclear(None);
+        let anew = (books.workflow.start(entry.at), true);
+        let put = self.put(books, run, anew, entry).await;
+        if put.is_err() {
+            lock(&self.instance.seen).known.set_unclear(unclear);
+        }
+        put
+    }
+
     async fn decided(
         &self,
         books: &Books<'_>,
@@ -237,7 +253,7 @@ impl Held {
         let moved = match order {
             Order::Reset => {
                 let entry = decision.entry(now, What::Reset);
-                self.put(books, &run, workflow.start(now), entry).await?
+                self.reset(books, &run, entry).await?
             }
             Order::Move(to) => {
                 let step = workflow.put(&run, to);
@@ -253,7 +269,7 @@ impl Held {
                 let known = after.retrace(workflow, &trace, now);
                 known.map_err(|_| KeepError::Foreign(workflow.name().to_owned()))?;
                 let entry = decision.entry(now, What::Aborted { trace });
-                self.put(books, &run, after, entry).await?
+                self.put(books, &run, (after, false), entry).await?
             }
             Order::Settle(outcome) => {
                 let held = run.held().ok_or(Disobeyed::NotHeld)?;

@@ -341,6 +341,7 @@ impl Held {
         let step = self.as_kept(step);
         let entry = entry(step.trace(books.workflow));
         let (mut moved, after) = self.moved(books, run, &step, entry.call);
+        let after = (after, step.enters);
         let asks = asker.filter(|_| step.asks);
         let asks = asks.map(|(asker, of)| asker.question(books, of, step.effects));
         self.put_down(books, (run, after), entry, asks.as_ref())
@@ -392,24 +393,25 @@ impl Held {
         (moved, after)
     }
 
-    /// Puts the instance where it is to be: how it stands and its journal entry, in one commit.
+    /// Puts the instance where it is to be, and whether it comes there with that: how it stands and its
+    /// journal entry, in one commit.
     pub(crate) async fn put(
         &self,
         books: &Books<'_>,
         run: &Arc<Run>,
-        after: Run,
+        (after, enters): (Run, bool),
         entry: Entry,
     ) -> Result<Moved, KeepError> {
         let at = after.position();
-        self.put_down(books, (run, Arc::new(after)), entry, None)
-            .await?;
+        let after = (Arc::new(after), enters);
+        self.put_down(books, (run, after), entry, None).await?;
         Ok(Moved::plainly(run.position(), at))
     }
 
     async fn put_down(
         &self,
         books: &Books<'_>,
-        (run, after): (&Arc<Run>, Arc<Run>),
+        (run, (after, enters)): (&Arc<Run>, (Arc<Run>, bool)),
         entry: Entry,
         asks: Option<&Running>,
     ) -> Result<(), KeepError> {
@@ -418,6 +420,7 @@ impl Held {
         let writing = Writing {
             known: run,
             run: after,
+            enters,
             calls,
             running: asks,
             what: Some(entry.told()),
@@ -505,6 +508,7 @@ impl Held {
         let writing = Writing {
             known: run,
             run: after,
+            enters: step.enters,
             calls: running.call,
             running: None,
             what: Some(ended.told(books.workflow, &step)),
@@ -624,8 +628,12 @@ impl Turn {
         moved
     }
 
-    /// Gives the turn back: the call never began.
-    pub(crate) async fn release(mut self, books: Books<'_>) -> Result<(), KeepError> {
+    /// Gives the turn back: the call never began, or has paused, of which the journal is told.
+    pub(crate) async fn release(
+        mut self,
+        books: Books<'_>,
+        paused: Option<What>,
+    ) -> Result<(), KeepError> {
         if self.is_open {
             // Its client may come back another time.
             return Ok(());
@@ -634,7 +642,8 @@ impl Turn {
             return Ok(());
         };
         let run = self.held.instance.run();
-        self.held.clear(&books, &run, &running, None).await
+        let paused = paused.map(|what| Entry::new(books.now.0, Some(running.call), what));
+        self.held.clear(&books, &run, &running, paused).await
     }
 }
 

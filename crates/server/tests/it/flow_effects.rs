@@ -5,6 +5,7 @@ use crate::{
     common::{nothing_comes, refusal, tool},
     flow_guards::{at, client_of, echo},
     flow_hostile::Puppet,
+    flow_journal::entries_when,
     flow_operator::{Kept, instance, scope_of, wherever_it_is_kept},
 };
 use interlock::{
@@ -87,33 +88,29 @@ fn logging(name: &'static str, log: &Log) -> Effect {
 /// would be wrong. So it is counted.
 #[tokio::test]
 async fn effects_of_which_the_store_was_not_told_are_counted() {
-    let store = Puppet::new(&MemoryStore::default());
+    let memory = MemoryStore::default();
+    let store = Puppet::new(&memory);
     let fails = Arc::clone(&store);
-    let first = Effect::new("first", move |_: Done, _: EffectContext| {
+    let second = Effect::new("second", move |_: Done, _: EffectContext| {
         let fails = Arc::clone(&fails);
         async move {
             fails.failing_commits.store(1, Ordering::SeqCst);
             Ok(())
         }
     });
-    let log = Log::default();
-    let server = unkept(flow()).store(store).effect(first);
-    let server = server.effect(logging("second", &log)).build().unwrap();
+    let server = unkept(flow()).store(store).effect(second);
+    let server = server.effect(logging("first", &Log::default()));
+    let server = server.build().unwrap();
     let (mut client, _connection, id) = ready(&server).await;
     let (_, done) = client.call("go", json!({"n": 1})).await;
     assert_eq!(at(&done), "done", "{done}");
-    assert_eq!(runs(&server, &id).await, [("second".to_owned(), None)]);
-    let history = server.operator().history(&id, 0, 1_000).await.unwrap();
-    let counted = history.into_iter().map(|one| one.entry.what);
-    let counted: Vec<_> = counted
-        .filter(|what| matches!(what, What::Unwritten { .. }))
-        .collect();
-    let one = What::Unwritten {
-        refusals: 0,
-        ran: 0,
-        others: 1,
-    };
-    assert_eq!(counted, [one]);
+    // Nobody has to look for that.
+    let journal = entries_when(&memory, &id, 5).await;
+    let told: Vec<_> = journal.iter().map(|entry| &entry["what"]).collect();
+    assert_eq!(told, ["started", "step", "step", "effect", "unwritten"]);
+    assert_eq!(journal[3]["name"], "first");
+    let counts = ["refusals", "ran", "others"].map(|count| journal[4][count].as_u64());
+    assert_eq!(counts, [Some(0), None, Some(1)]);
 }
 
 /// Whatever a server can tell, an effect can; what it logs comes before the answer.

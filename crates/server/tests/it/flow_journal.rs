@@ -37,7 +37,7 @@ pub(crate) fn of_kind<'a>(journal: &'a [Value], what: &str) -> Vec<&'a Value> {
 }
 
 /// Waits until the journal has so many entries.
-async fn entries_when(store: &MemoryStore, instance: &str, count: usize) -> Vec<Value> {
+pub(crate) async fn entries_when(store: &MemoryStore, instance: &str, count: usize) -> Vec<Value> {
     let journal = async {
         loop {
             let journal = entries(store, instance).await;
@@ -275,17 +275,22 @@ async fn a_journal_tells_of_handlers_that_ask() {
     let journal = server.operator().history("global:w", 0, 100).await.unwrap();
     let told = journal.iter().map(|one| {
         let entry = serde_json::to_value(&one.entry).unwrap();
-        [&entry["what"], &entry["name"]].map(|part| part.as_str().unwrap_or_default().to_owned())
+        let part = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        (part("what"), part("name"), one.entry.call)
     });
+    let told: Vec<_> = told.collect();
+    let told = told
+        .iter()
+        .map(|(what, name, call)| (&**what, &**name, *call));
     let wanted = [
-        ["started", ""],
-        ["paused", "peek"],
-        ["paused", "peek"],
-        ["ran", "peek"],
-        ["paused", "go"],
-        ["paused", "go"],
-        ["step", "go"],
-        ["refused", "wrong"],
+        ("started", "", None),
+        ("paused", "peek", None),
+        ("paused", "peek", None),
+        ("ran", "peek", None),
+        ("paused", "go", Some(1)),
+        ("paused", "go", Some(2)),
+        ("step", "go", Some(3)),
+        ("paused", "wrong", Some(4)),
     ];
     assert_eq!(told.collect::<Vec<_>>(), wanted);
 }

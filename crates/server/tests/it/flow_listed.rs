@@ -10,7 +10,7 @@ use crate::{
     flow_operator::{Kept, wherever_it_is_kept},
 };
 use interlock::{
-    Context, Failure, Prompt, Resource, ResourceTemplate, Server, Tool, Workflow,
+    Context, Failure, Prompt, Resource, ResourceTemplate, Server, Summary, Tool, Workflow,
     model::{GetPromptResult, JsonObject, PromptMessage, Role},
     workflow::{BindingBuilder, Finish, Kind, Outcome, Settings, Target, end, to},
 };
@@ -332,6 +332,9 @@ fn fits(listed: bool, finished: bool, code: Option<i64>) -> bool {
     }
 }
 
+/// What was asked for, and the code with which it was refused, if it was.
+type Asked = (Symbol, Option<i64>);
+
 struct Stage {
     flow: Workflow,
     kept: Kept,
@@ -339,7 +342,7 @@ struct Stage {
     server: Server,
     client: Client,
     _connection: Connection,
-    done: Vec<Act>,
+    done: Vec<(Act, Option<Asked>)>,
     finished: bool,
     held: bool,
 }
@@ -364,12 +367,22 @@ impl Stage {
     }
 
     /// One like it, which has come there in the same way.
-    async fn copy(&self) -> Self {
+    async fn copy(&self) -> Result<Self, TestCaseError> {
         let mut copy = Self::open(&self.flow, self.kept).await;
-        for act in &self.done {
-            copy.act(act).await;
+        for (act, asked) in &self.done {
+            prop_assert_eq!(copy.act(act).await, *asked, "{:?} went another way", act);
         }
-        copy
+        Ok(copy)
+    }
+
+    /// Whether it has ended, and whether it is held. Whoever looks may write an instance down, so
+    /// nobody looks at one that goes on.
+    async fn looked_at(self) -> Result<[bool; 2], TestCaseError> {
+        let seen = self.server.operator().instances(None, 2).await.unwrap();
+        prop_assert!(seen.len() <= 1, "{seen:?}");
+        let one = seen.first();
+        let has = |what: fn(&Summary) -> bool| one.is_some_and(what);
+        Ok([has(|one| one.finished), has(|one| one.held.is_some())])
     }
 
     /// Waits until the server has done what it has to do.
@@ -379,8 +392,7 @@ impl Stage {
         }
     }
 
-    /// Does it, and gives what was asked for and the code with which it was refused, if anything was.
-    async fn act(&mut self, act: &Act) -> Option<(Symbol, Option<i64>)> {
+    async fn act(&mut self, act: &Act) -> Option<Asked> {
         let mut asked = None;
         match act {
             Act::Ask { symbol, g, fail } => {
@@ -414,33 +426,32 @@ impl Stage {
             }
         }
         self.pause().await;
-        self.done.push(act.clone());
+        self.done.push((act.clone(), asked));
         asked
     }
 
-    /// Probes everything, and gives how much was callable and how much was not.
+    /// Probes everything, and gives how much of what states bind was callable and how much was not.
     async fn check(&mut self) -> Result<[usize; 2], TestCaseError> {
         let listed = lists(&mut self.client).await;
-        // Whoever looks at an instance may write it down, so nobody looks at the one that goes on.
-        let mut beside = self.copy().await;
+        [self.finished, self.held] = self.copy().await?.looked_at().await?;
+        let mut beside = self.copy().await?;
         prop_assert_eq!(&lists(&mut beside.client).await, &listed);
-        let seen = beside.server.operator().instances(None, 2).await.unwrap();
-        prop_assert!(seen.len() <= 1, "{seen:?}");
-        self.finished = seen.iter().any(|one| one.finished);
-        self.held = seen.iter().any(|one| one.held.is_some());
         let mut found = [0, 0];
         for symbol in everything() {
             let (method, params) = request(symbol, 0, false);
             let is_listed = is_listed(&listed, symbol);
             // What is refused, and what is always there, moves nothing: they share a copy.
             let answer = if is_listed && !ALWAYS.contains(&symbol) {
-                self.copy().await.client.request(method, params).await
+                let mut probe = self.copy().await?;
+                probe.client.request(method, params).await
             } else {
                 beside.client.request(method, params).await
             };
             let code = refused(symbol.0, &answer);
             prop_assert!(fits(is_listed, self.finished, code), "{symbol:?}: {answer}");
-            found[usize::from(!is_listed)] += 1;
+            if BOUND.contains(&symbol) {
+                found[usize::from(!is_listed)] += 1;
+            }
         }
         prop_assert_eq!(&lists(&mut beside.client).await, &listed);
         for symbol in ALWAYS {
@@ -491,8 +502,11 @@ fn what_is_listed_is_callable_and_nothing_else_is(kept: Kept) {
         Ok(())
     });
     played.unwrap();
-    let seen @ [callable, not, ..] = total.get();
-    assert!(callable > 200 && not > 200, "too little was seen: {seen:?}");
+    let seen @ [callable, not, _, held] = total.get();
+    assert!(
+        callable > 100 && not > 100 && held > 0,
+        "too little was seen: {seen:?}"
+    );
 }
 
 #[test]

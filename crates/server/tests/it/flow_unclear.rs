@@ -107,6 +107,28 @@ async fn the_model_is_told_once_that_the_last_call_may_have_taken_effect() {
     assert_eq!(steps[0]["outcome"], "unknown", "{journal:?}");
 }
 
+/// A reset instance equals a fresh one.
+#[tokio::test]
+async fn it_is_not_told_of_what_was_before_a_reset() {
+    let store = Arc::new(MemoryStore::default());
+    let (pay, mut payments) = held("pay", OnCancel::GoesOn);
+    let server = builder(Scope::Global, pay, |t| t).store(store.clone());
+    let server = server.build().unwrap();
+    let (mut client, _connection) = client_of(&server).await;
+    let (_, fresh) = client.call("peek", json!({})).await;
+    lose(&server, &mut client, &mut payments, 0).await;
+    server.operator().reset("global:w", "anew").await.unwrap();
+    let (mut elsewhere, _elsewhere) = {
+        let (pay, _) = held("pay", OnCancel::GoesOn);
+        let other = builder(Scope::Global, pay, |t| t).store(store);
+        client_of(&other.build().unwrap()).await
+    };
+    for client in [&mut client, &mut elsewhere] {
+        let (_, peeked) = client.call("peek", json!({})).await;
+        assert_eq!(peeked, fresh);
+    }
+}
+
 #[tokio::test]
 async fn a_refusal_and_a_failure_tell_it_as_well() {
     let (pay, mut payments) = held("pay", OnCancel::GoesOn);

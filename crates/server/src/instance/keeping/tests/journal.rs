@@ -1,7 +1,7 @@
 //! What the journals of instances say, and how long they are.
 
 use super::*;
-use crate::instance::MOST_RUNS;
+use crate::{instance::MOST_RUNS, journal};
 
 #[tokio::test]
 async fn what_was_refused_before_a_move_at_once_stands_before_it_in_the_journal() {
@@ -96,7 +96,7 @@ async fn entries_stay_until_they_are_stored() {
     let pen = Grip::take(&instance.pen).await;
     let run = instance.run();
     let draft = instance
-        .draft(&books, &Writing::unmoved(&run, 3))
+        .draft(&books, &mut Writing::unmoved(&run, 3))
         .ok()
         .unwrap();
     assert_eq!(draft.entries.len(), 3);
@@ -319,4 +319,64 @@ async fn times_in_a_journal_do_not_run_backwards() {
     });
     let times: Vec<_> = times.collect();
     assert_eq!((times.len(), times.is_sorted()), (5, true), "{times:?}");
+}
+
+/// A step may be decided before something of which the journal tells first. Seen to fail with steps
+/// that keep their time.
+#[tokio::test]
+async fn the_times_of_a_journal_never_run_backwards() {
+    const LATER: Time = Time(NOW.0 + 5);
+    let minute = std::time::Duration::from_secs(60);
+    let flow = Workflow::builder("w")
+        .state("a", |s| {
+            let s = s.initial().tool("go", |t| t.success("b"));
+            s.after(minute, end("a"))
+        })
+        .state("b", |s| {
+            s.tool("go", |t| t.success("a")).after(minute, end("a"))
+        })
+        .build()
+        .unwrap();
+    for journal_limit in [None, Some(10)] {
+        let store = MemoryStore::default();
+        let books = Books {
+            journal_limit,
+            ..books(&store, &flow, NOW)
+        };
+        let here = instance(&flow);
+        let refuse = |at| here.refused(at, Kind::Tool, "end", (1081, "no"));
+        let mut turn = begin(&here, books, Time(5_000)).await;
+        refuse(LATER);
+        let committed = turn.commit(books, Outcome::Success, None, None).await;
+        committed.unwrap();
+        drop(turn);
+        let mut turn = begin(&here, books, Time(5_000)).await;
+        refuse(LATER);
+        here.write_untold(&books).await.unwrap();
+        let committed = turn.commit_at_once(&books, Outcome::Success, None);
+        committed.unwrap().unwrap();
+        drop(turn);
+        if journal_limit.is_some() {
+            let brief = begin_at_once(&here, books);
+            refuse(LATER);
+            end_at_once(brief, &books, Outcome::Success).unwrap();
+        }
+        here.write_record(&books).await.unwrap();
+        let effect = What::Effect {
+            name: "mail".to_owned(),
+            failed: None,
+        };
+        let noted = here.note(&books, Entry::new(NOW.0, None, effect));
+        noted.await.unwrap();
+        let journal = store.journal(&here.key, Seq::START, 1_000).await.unwrap();
+        let journal = journal
+            .iter()
+            .map(|logged| serde_json::from_slice(&logged.bytes).unwrap());
+        let journal: Vec<Entry> = journal.collect();
+        let times: Vec<_> = journal.iter().map(|entry| entry.at).collect();
+        assert!(times.is_sorted(), "{times:?}");
+        let replayed = journal::replay(&flow, &journal).unwrap();
+        assert_eq!(replayed.record(&flow), here.run().record(&flow));
+        assert_eq!(replayed.due(), Some(LATER.0 + 60_000), "{journal_limit:?}");
+    }
 }
