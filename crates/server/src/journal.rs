@@ -320,10 +320,11 @@ impl Told {
                 bound,
                 outcome,
             },
-            Self::Written { entry, .. } => {
-                let entry = serde_json::from_slice(&entry).expect("it was written here");
-                Entry { at: then, ..entry }.told()
-            }
+            Self::Written { at, entry } => match serde_json::from_slice(&entry) {
+                Ok(entry) => Entry { at: then, ..entry }.told(),
+                // It was written here, so this does not happen.
+                Err(_) => Self::Written { at, entry },
+            },
         }
     }
 

@@ -182,8 +182,12 @@ impl Brief {
             let is_usual = binding.is_at(before) && seen.is_stored() && seen.is_alone();
             is_usual.then(|| {
                 let now = seen.now_or_later(books.now);
-                let at = now;
-                seen.tell(Told::Usual { at, call, edge }, most);
+                let told = Told::Usual {
+                    at: now,
+                    call,
+                    edge,
+                };
+                seen.tell(told, most);
                 (seen.edition, seen.asked) = seen.asking(&Asking::Void);
                 let go = |run: &mut Run| run.go_along(workflow, edge, now);
                 (before, seen.known.goes_on(go))

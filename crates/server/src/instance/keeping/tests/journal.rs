@@ -324,7 +324,7 @@ async fn times_in_a_journal_do_not_run_backwards() {
 /// A step may be decided before something of which the journal tells first. Seen to fail with steps
 /// that keep their time.
 #[tokio::test]
-async fn the_times_of_a_journal_never_run_backwards() {
+async fn a_step_did_not_happen_before_what_is_told_first() {
     const LATER: Time = Time(NOW.0 + 5);
     let minute = std::time::Duration::from_secs(60);
     let flow = Workflow::builder("w")
