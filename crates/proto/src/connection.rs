@@ -6,11 +6,11 @@
 //! the [`Ledger`]; draining answers or drops each of it, and `Closed` is the end.
 
 use crate::{
-    AskId, CallId, Code, Refusal, RequestId, RpcCode, Time, Version,
-    machine::{Effects, Machine, Step},
+    AskId, Code, Refusal, RequestId, RpcCode, Time, Version,
+    machine::{Effects, Step},
 };
-use std::time::Duration;
 
+mod drawn;
 mod ledger;
 mod pending;
 mod rules;
@@ -140,8 +140,10 @@ pub enum Input {
     Subscribed(String),
     /// A subscription ended.
     Unsubscribed(String),
-    /// The client closed its side, or we were told to stop.
+    /// We were told to stop.
     Drain,
+    /// The client closed its side: it may still be reading, and says nothing any more.
+    Silent,
     /// Writing to the client failed.
     Gone,
     /// Time has passed.
@@ -268,8 +270,7 @@ fn unopened(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Tim
         Input::Ask(_) | Input::Subscribed(_) | Input::Unsubscribed(_) => {
             Err(Refusal::new(Code::ServerUninitialized))
         }
-        Input::Drain => drain(rules, here, ledger, Peer::Present, now),
-        Input::Gone => drain(rules, here, ledger, Peer::Gone, now),
+        Input::Drain | Input::Silent | Input::Gone => drain(rules, here, ledger, &input, now),
         Input::Tick => idle(rules, here, ledger, now),
     }
 }
@@ -304,6 +305,7 @@ fn initializing(
         | Input::Settled(_)
         | Input::Unsubscribed(_)
         | Input::Drain
+        | Input::Silent
         | Input::Gone
         | Input::Tick => open(rules, &here, ledger, input, now),
     }
@@ -345,8 +347,7 @@ fn open(rules: &Rules, here: &State, ledger: &Ledger, input: Input, now: Time) -
             };
             go(next, [Effect::Unsubscribe(uri)])
         }
-        Input::Drain => drain(rules, here, ledger, Peer::Present, now),
-        Input::Gone => drain(rules, here, ledger, Peer::Gone, now),
+        Input::Drain | Input::Silent | Input::Gone => drain(rules, here, ledger, &input, now),
         Input::Tick => idle(rules, here, ledger, now),
     }
 }
@@ -374,8 +375,7 @@ fn draining(
             let mut step = settled(&here, ledger, key)?;
             if last {
                 step.state = State::Closed;
-                step.effects
-                    .extend(ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask)));
+                step.effects.extend(unanswered(ledger));
                 step.effects.push(Effect::Close);
             }
             Ok(step)
@@ -385,6 +385,7 @@ fn draining(
         Input::Ready | Input::Notification => ignore(&here, Noise::Notification),
         Input::Unsubscribed(uri) => go(here, [Effect::Unsubscribe(uri)]),
         Input::Drain => stay(&here),
+        Input::Silent => go(here, unanswered(ledger).collect::<Effects<_>>()),
         Input::Gone if peer == Peer::Gone => stay(&here),
         Input::Gone => {
             let gone = State::Draining {
@@ -414,6 +415,7 @@ fn closed(input: Input) -> Stepped {
         | Input::Settled(_)
         | Input::Unsubscribed(_)
         | Input::Drain
+        | Input::Silent
         | Input::Gone
         | Input::Tick => stay(&State::Closed),
     }
@@ -489,13 +491,19 @@ fn idle(rules: &Rules, here: &State, ledger: &Ledger, now: Time) -> Stepped {
     }
 }
 
-fn drain(rules: &Rules, here: &State, ledger: &Ledger, peer: Peer, now: Time) -> Stepped {
+/// Nothing new is taken any more, for this reason.
+fn drain(rules: &Rules, here: &State, ledger: &Ledger, why: &Input, now: Time) -> Stepped {
+    let peer = match matches!(why, Input::Gone) {
+        true => Peer::Gone,
+        false => Peer::Present,
+    };
     if ledger.pending.is_empty() {
         return close(ledger, peer);
     }
     let effects = match peer {
-        Peer::Present => Effects::default(),
         Peer::Gone => lost(ledger),
+        Peer::Present if matches!(why, Input::Silent) => unanswered(ledger).collect(),
+        Peer::Present => Effects::default(),
     };
     let next = State::Draining {
         until: now + rules.drain,
@@ -512,12 +520,16 @@ fn lost(ledger: &Ledger) -> Effects<Effect> {
     let cancelled = pending
         .filter(|key| matches!(key.lane, Lane::Stateless(_)))
         .map(Effect::Cancel);
-    let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
-    cancelled.chain(asks).collect()
+    cancelled.chain(unanswered(ledger)).collect()
+}
+
+/// Nobody will answer what we asked.
+fn unanswered(ledger: &Ledger) -> impl Iterator<Item = Effect> {
+    ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask))
 }
 
 fn close(ledger: &Ledger, peer: Peer) -> Stepped {
-    let asks = ledger.asks.iter().map(|ask| Effect::AbandonAsk(*ask));
+    let asks = unanswered(ledger);
     let pending = ledger.pending.sorted().into_iter();
     let pending = pending.map(|key| Effect::Abandon(key, peer));
     let effects: Effects<_> = asks.chain(pending).chain([Effect::Close]).collect();
@@ -545,143 +557,3 @@ fn stay(here: &State) -> Stepped {
 fn ignore(here: &State, noise: Noise) -> Stepped {
     go(*here, [Effect::Ignore(noise)])
 }
-
-impl Machine for Connection {
-    const NAME: &'static str = "connection";
-    const EDGES: &'static [(&'static str, &'static str, &'static str)] = &[
-        ("NotInitialized", "initialize", "Initializing"),
-        ("NotInitialized", "stateless request", "Stateless"),
-        ("NotInitialized", "drain", "Closed"),
-        ("NotInitialized", "gone", "Closed"),
-        ("NotInitialized", "tick", "Closed"),
-        ("NotInitialized", "drain", "Draining"),
-        ("NotInitialized", "gone", "Draining"),
-        ("Stateless", "initialize", "Initializing"),
-        ("Stateless", "drain", "Draining"),
-        ("Stateless", "gone", "Draining"),
-        ("Stateless", "drain", "Closed"),
-        ("Stateless", "gone", "Closed"),
-        ("Stateless", "tick", "Closed"),
-        ("Initializing", "ready", "Initialized"),
-        ("Initializing", "ready", "Subscribed"),
-        ("Initializing", "drain", "Draining"),
-        ("Initializing", "gone", "Draining"),
-        ("Initializing", "drain", "Closed"),
-        ("Initializing", "gone", "Closed"),
-        ("Initializing", "tick", "Closed"),
-        ("Initialized", "subscribed", "Subscribed"),
-        ("Initialized", "drain", "Draining"),
-        ("Initialized", "gone", "Draining"),
-        ("Initialized", "drain", "Closed"),
-        ("Initialized", "gone", "Closed"),
-        ("Initialized", "tick", "Closed"),
-        ("Subscribed", "unsubscribed", "Initialized"),
-        ("Subscribed", "drain", "Draining"),
-        ("Subscribed", "gone", "Draining"),
-        ("Subscribed", "drain", "Closed"),
-        ("Subscribed", "gone", "Closed"),
-        ("Subscribed", "tick", "Closed"),
-        ("Draining", "settled", "Closed"),
-        ("Draining", "tick", "Closed"),
-    ];
-
-    type State = State;
-    type Ledger = Ledger;
-    type Input = Input;
-    type Effect = Effect;
-
-    fn first(now: Time) -> State {
-        SAMPLE_RULES.first(now)
-    }
-
-    fn samples() -> Vec<Input> {
-        let id = || RequestId::Number(1);
-        // With an id of its own, so that a walk meets more than duplicates.
-        let stateless = Key {
-            id: RequestId::Number(2),
-            lane: Lane::Stateless(CallId(1)),
-        };
-        vec![
-            Input::Initialize {
-                id: id(),
-                version: Ok(Version::COUNTER_OFFER),
-            },
-            Input::Ping { id: id() },
-            Input::Request(handshake(id())),
-            Input::Request(stateless.clone()),
-            Input::Malformed {
-                id: Some(id()),
-                refusal: Refusal::new(Code::ProtocolError),
-            },
-            Input::Ready,
-            Input::Cancelled { id: id() },
-            Input::Notification,
-            Input::Response(Some(AskId(1))),
-            Input::Ask(AskId(1)),
-            Input::Settled(handshake(id())),
-            Input::Settled(stateless),
-            Input::Subscribed("note://a".to_owned()),
-            Input::Unsubscribed("note://a".to_owned()),
-            Input::Drain,
-            Input::Gone,
-            Input::Tick,
-        ]
-    }
-
-    fn step(state: &State, ledger: &Ledger, input: Input, now: Time) -> Stepped {
-        step(&SAMPLE_RULES, state, ledger, input, now)
-    }
-
-    fn apply(ledger: &mut Ledger, effects: &[Effect], now: Time) {
-        ledger.apply(effects, now);
-    }
-
-    fn state_name(state: &State) -> &'static str {
-        match state {
-            State::NotInitialized { .. } => "NotInitialized",
-            State::Stateless => "Stateless",
-            State::Initializing(_) => "Initializing",
-            State::Initialized(_) => "Initialized",
-            State::Subscribed(_) => "Subscribed",
-            State::Draining { .. } => "Draining",
-            State::Closed => "Closed",
-        }
-    }
-
-    fn input_name(input: &Input) -> &'static str {
-        match input {
-            Input::Initialize { .. } => "initialize",
-            Input::Ping { .. } => "ping",
-            Input::Request(Key {
-                lane: Lane::Handshake,
-                ..
-            }) => "request",
-            Input::Request(Key {
-                lane: Lane::Stateless(_),
-                ..
-            }) => "stateless request",
-            Input::Malformed { .. } => "malformed",
-            Input::Ready => "ready",
-            Input::Cancelled { .. } => "cancelled",
-            Input::Notification => "notification",
-            Input::Response(_) => "response",
-            Input::Ask(_) => "ask",
-            Input::Settled(_) => "settled",
-            Input::Subscribed(_) => "subscribed",
-            Input::Unsubscribed(_) => "unsubscribed",
-            Input::Drain => "drain",
-            Input::Gone => "gone",
-            Input::Tick => "tick",
-        }
-    }
-}
-
-/// With every clock running, so that a walk meets all of them.
-const SAMPLE_RULES: Rules = Rules {
-    initialize: Some(Duration::from_secs(30)),
-    idle: Some(Duration::from_secs(300)),
-    drain: Duration::from_secs(30),
-    max_pending: 1024,
-    early_ping: EarlyPing::Answered,
-    duplicates: Duplicates::Dropped,
-};

@@ -126,7 +126,7 @@ fn take(peer: &Arc<Peer>, line: &Line<'_>, seen: &mut Option<Seen>, route: &Rout
             let malformed = Malformed::too_large(&inner.limits);
             peer.on_malformed(malformed, route, inner.clock.now());
         }
-        Line::End => peer.heard_last(),
+        Line::End => peer.silent(),
     }
 }
 

@@ -380,7 +380,16 @@ impl Peer {
 
     /// No new work is taken; what is in flight may end.
     pub(crate) fn drain(self: &Arc<Self>) {
-        self.tell(Input::Drain);
+        self.wind_down(Input::Drain);
+    }
+
+    /// The client closed its side: the same, and nobody answers what it was asked.
+    pub(crate) fn silent(self: &Arc<Self>) {
+        self.wind_down(Input::Silent);
+    }
+
+    fn wind_down(self: &Arc<Self>, why: Input) {
+        self.tell(why);
         let listens = std::mem::take(&mut lock(&self.book).listens);
         for (key, (route, seat)) in listens {
             drop(seat);

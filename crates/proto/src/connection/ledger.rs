@@ -105,6 +105,7 @@ impl Ledger {
             | Input::Subscribed(_)
             | Input::Unsubscribed(_)
             | Input::Drain
+            | Input::Silent
             | Input::Gone
             | Input::Tick => return false,
         };

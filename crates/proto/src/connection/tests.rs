@@ -1,6 +1,8 @@
 //! What a connection does, transition by transition.
 
-use super::*;
+use super::{drawn::SAMPLE_RULES, *};
+use crate::{CallId, machine::Machine as _};
+use std::time::Duration;
 
 const NOW: Time = Time(1_000);
 const V: Version = Version::V2025_11_25;
@@ -356,6 +358,31 @@ fn a_peer_that_is_lost_while_draining_is_lost_once() {
     ));
     assert_eq!(line.play(Input::Gone, NOW), Ok(vec![]));
     assert_eq!(line.state, gone);
+}
+
+#[test]
+fn a_client_that_is_silent_is_answered_and_answers_nothing() {
+    for drains in [false, true] {
+        let mut line = Line::initialized();
+        line.play(Input::Request(key(1)), NOW).unwrap();
+        line.play(Input::Request(modern(2, 1)), NOW).unwrap();
+        line.play(Input::Ask(AskId(5)), NOW).unwrap();
+        if drains {
+            line.play(Input::Drain, NOW).unwrap();
+        }
+        let abandoned = vec![Effect::AbandonAsk(AskId(5))];
+        assert_eq!(line.play(Input::Silent, NOW), Ok(abandoned));
+        assert!(matches!(
+            line.state,
+            State::Draining {
+                peer: Peer::Present,
+                ..
+            }
+        ));
+        assert_eq!(line.play(Input::Silent, NOW), Ok(vec![]));
+        let late = line.play(Input::Response(Some(AskId(5))), NOW);
+        assert_eq!(late, Ok(vec![Effect::Ignore(Noise::StrayResponse)]));
+    }
 }
 
 #[test]

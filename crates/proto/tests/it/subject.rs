@@ -219,6 +219,7 @@ impl Subject for connection::Rules {
             Input::Ready,
             Input::Notification,
             Input::Drain,
+            Input::Silent,
             Input::Gone,
             Input::Response(None),
         ];

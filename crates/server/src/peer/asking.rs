@@ -7,10 +7,9 @@ use crate::{
     voice::Log,
     wire::{self, Transition},
 };
-use interlock_proto::{AskId, Code, Refusal, RequestId, connection::Input, refusal::shortened};
+use interlock_proto::{AskId, Refusal, RequestId, connection::Input, refusal::shortened};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
-use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl Peer {
@@ -48,19 +47,6 @@ impl Peer {
     /// Tells the client that something it was asked to have done elsewhere is done.
     pub(crate) fn tell_visited(&self, id: &str) {
         self.route.say(|out| wire::visited(out, id));
-    }
-
-    /// Nothing comes from the client any more, so nobody need wait for what it would have answered.
-    pub(crate) fn heard_last(self: &Arc<Self>) {
-        self.drain();
-        let asks = std::mem::take(&mut lock(&self.book).asks);
-        for (ask, answer) in asks {
-            self.tell(Input::Response(Some(ask)));
-            let refusal = Refusal::new(Code::ServerShuttingDown);
-            let refusal = refusal.because("the client is gone");
-            // Whoever asked may have gone as well.
-            let _ = answer.send(Err(AskError::NotNow(refusal)));
-        }
     }
 
     /// Nobody waits for the answer to that question any more.

@@ -57,6 +57,7 @@ impl Modelled for Rules {
             Input::Subscribed("a".to_owned()),
             Input::Unsubscribed("a".to_owned()),
             Input::Drain,
+            Input::Silent,
             Input::Gone,
             Input::Tick,
         ]

@@ -97,6 +97,7 @@ fn clashes(input: &Input, open: &BTreeSet<Key>) -> bool {
         | Input::Subscribed(_)
         | Input::Unsubscribed(_)
         | Input::Drain
+        | Input::Silent
         | Input::Gone
         | Input::Tick => false,
     }
@@ -202,6 +203,7 @@ proptest! {
                 | Input::Subscribed(_)
                 | Input::Unsubscribed(_)
                 | Input::Drain
+                | Input::Silent
                 | Input::Gone
                 | Input::Tick => {}
             }
