@@ -121,7 +121,7 @@ fn ours() -> Vec<Row> {
             title: "echo over stdio, one in flight, client and server on one core",
             setup: Setup::echo(Stdio, 1).on_one_core(),
             contestants: vec![Ours, Limit, Rmcp, RmcpBlocking, RmcpMacros],
-            ratios: vec![to_limit(Median, 1.2), beside(Median)],
+            ratios: vec![to_limit(Median, 1.25), beside(Median)],
         },
         Row {
             name: "http",
@@ -198,7 +198,7 @@ fn gated() -> Vec<Row> {
             Gate::Guard.into(),
         ],
         ratios: vec![
-            at_most_times(Figure::Processor, Gate::Stay.into(), Ours, 1.1),
+            at_most_times(Figure::Processor, Gate::Stay.into(), Ours, 1.15),
             at_most_times(Figure::Processor, Gate::Move.into(), Ours, 1.3),
             beside(Gate::Dynamic.into(), Ours),
             beside(Gate::Guard.into(), Ours),
@@ -386,7 +386,7 @@ mod tests {
         };
         for name in ["gate", "gate-1", "gate-http"] {
             let [stay, moves] = <[_; 2]>::try_from(demanded(name)).unwrap();
-            assert_eq!(stay, ("gated: stay".to_owned(), Ours, Some(1.1)));
+            assert_eq!(stay, ("gated: stay".to_owned(), Ours, Some(1.15)));
             assert_eq!(moves, ("gated: move".to_owned(), Ours, Some(1.3)));
         }
         let states = demanded("gate-states");

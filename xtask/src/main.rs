@@ -44,6 +44,10 @@ fn main() -> ExitCode {
 fn run(arguments: &[String]) -> Result<ExitCode> {
     match arguments.split_first() {
         Some((task, rest)) if task == "test" => test(rest),
+        Some((task, rest)) if task == "tidy" => {
+            tidy::task(&Workspace::load()?, rest)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Some((task, rest)) if task == "plant" => {
             plant::run(&Workspace::load()?, rest)?;
             Ok(ExitCode::SUCCESS)
@@ -99,6 +103,7 @@ fn test(arguments: &[String]) -> Result<ExitCode> {
 }
 
 const TASKS: &str = "\
+cargo xtask tidy [--arrows]                the step `tidy`, or which rooms of the server know which
 cargo xtask plant [NAME…]                  plant each known bug, or those named, and see it caught
 cargo xtask mutants [--file F…] [--jobs N] [--list]
                                            change the machines bit by bit and see it noticed
@@ -132,7 +137,7 @@ mod tests {
         for step in STEPS {
             assert!(help.contains(step.name), "{} is missing", step.name);
         }
-        for task in ["test", "plant", "mutants", "fuzz", "bench", "help"] {
+        for task in ["test", "tidy", "plant", "mutants", "fuzz", "bench", "help"] {
             assert!(help.contains(&format!("cargo xtask {task}")), "{task}");
         }
     }

@@ -1,4 +1,5 @@
-//! `cargo xtask mutants`: is every line of the machines held in place by a test?
+//! `cargo xtask mutants`: is every line of the machines, and of what the engine decides without
+//! waiting, held in place by a test?
 //!
 //! cargo-mutants changes one thing at a time. The transition tests, which take no time, see each
 //! mutant first; only what they let pass meets the properties and models. What is not behaviour
@@ -14,8 +15,33 @@ use anyhow::{Context, Result, bail};
 use crate::tools;
 use crate::workspace::Workspace;
 
-const PACKAGE: &str = "interlock-proto";
-const FILES: &[&str] = &[
+/// What is changed of one crate.
+struct Target {
+    package: &'static str,
+    folder: &'static str,
+    files: &'static [&'static str],
+}
+
+const TARGETS: &[Target] = &[
+    Target {
+        package: "interlock-proto",
+        folder: "crates/proto/src",
+        files: PROTO,
+    },
+    Target {
+        package: "interlock-engine",
+        folder: "crates/engine/src",
+        files: ENGINE,
+    },
+];
+const ENGINE: &[&str] = &[
+    "approval.rs",
+    "journal/unstored.rs",
+    "lease.rs",
+    "state.rs",
+    "timers.rs",
+];
+const PROTO: &[&str] = &[
     "connection.rs",
     "connection/ledger.rs",
     "connection/pending.rs",
@@ -29,7 +55,6 @@ const FILES: &[&str] = &[
     "task.rs",
     "tasks.rs",
 ];
-const FOLDER: &str = "crates/proto/src";
 /// The share of mutants, in per cent, that the tests must notice.
 const WANTED: f64 = 95.0;
 
@@ -53,11 +78,11 @@ impl Options {
             match word.as_str() {
                 "--file" => {
                     let file = words.next().context("--file needs a name")?;
-                    let known = FILES.iter().find(|known| *known == file);
-                    let known = known.with_context(|| {
-                        format!("no file `{file}`; there are: {}", FILES.join(", "))
-                    })?;
-                    options.files.push((*known).to_owned());
+                    if !files().any(|known| known == file) {
+                        let known: Vec<_> = files().collect();
+                        bail!("no file `{file}`; there are: {}", known.join(", "));
+                    }
+                    options.files.push(file.clone());
                 }
                 "--jobs" => {
                     let jobs = words.next().context("--jobs needs a number")?;
@@ -68,10 +93,16 @@ impl Options {
             }
         }
         if options.files.is_empty() {
-            options.files = FILES.iter().map(|file| (*file).to_owned()).collect();
+            options.files = files().map(str::to_owned).collect();
         }
         Ok(options)
     }
+}
+
+/// No two targets have a file of the same name.
+fn files() -> impl Iterator<Item = &'static str> {
+    let files = TARGETS.iter().flat_map(|target| target.files);
+    files.copied()
 }
 
 /// Whether enough mutants were noticed.
@@ -120,11 +151,18 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
 
 fn mutants(workspace: &Workspace, program: &Path, options: &Options) -> Command {
     let mut command = Command::new(program);
-    command
-        .args(["mutants", "--package", PACKAGE])
-        .current_dir(&workspace.root);
-    for file in &options.files {
-        command.arg("--file").arg(format!("{FOLDER}/{file}"));
+    command.arg("mutants").current_dir(&workspace.root);
+    for target in TARGETS {
+        let is_wanted = |file: &&&str| options.files.iter().any(|wanted| wanted == **file);
+        let mut files = target.files.iter().filter(is_wanted).peekable();
+        if files.peek().is_some() {
+            command.args(["--package", target.package]);
+        }
+        for file in files {
+            command
+                .arg("--file")
+                .arg(format!("{}/{file}", target.folder));
+        }
     }
     command
 }
@@ -191,7 +229,7 @@ mod tests {
 
     #[test]
     fn every_machine_is_changed_unless_told_otherwise() {
-        assert_eq!(parse("").unwrap().files, FILES);
+        assert_eq!(parse("").unwrap().files, files().collect::<Vec<_>>());
         let some = parse("--file task.rs --file tasks.rs --jobs 3").unwrap();
         assert_eq!(some.files, ["task.rs", "tasks.rs"]);
         assert_eq!((some.jobs, some.list), (3, false));
@@ -202,12 +240,14 @@ mod tests {
 
     #[test]
     fn every_file_is_there() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("..")
-            .join(FOLDER);
-        for file in FILES {
-            assert!(folder.join(file).exists(), "{file}");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for target in TARGETS {
+            for file in target.files {
+                assert!(root.join(target.folder).join(file).exists(), "{file}");
+            }
         }
+        let names: BTreeSet<_> = files().collect();
+        assert_eq!(names.len(), files().count(), "`--file` names one of them");
     }
 
     #[test]

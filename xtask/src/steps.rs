@@ -39,7 +39,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "tidy",
-        about: "crate arrows, module docs, leftovers, sleeping tests, whitespace, file length",
+        about: "arrows between crates and rooms, module docs, leftovers, sleeping tests, whitespace, length",
         run: tidy::run,
     },
     Step {

@@ -27,7 +27,7 @@
 //! | [`invocation`] | one call, from its arrival to its one end |
 //! | [`session`] | a session, from its id to its end |
 //! | [`subscription`] | one client's interest in one resource |
-//! | [`task`], [`tasks`] | a call that outlives its request, and all of them |
+//! | [`task`], [`tasks`] | a call that outlives its request, and all of them (no server drives them yet) |
 //! | [`elicitation`] | something a person is asked |
 //! | [`machine`] | what machines have in common, for walking and drawing them |
 

@@ -1,78 +1,38 @@
-//! Puts a server together, and judges it before it can be served.
+//! Collects the parts of a server, checks them and assembles it.
 
 use crate::{
-    catalogue::Catalogue,
-    clock::{Clock, SystemClock},
-    convert::Signature,
-    effect::{self, Effect, Effects},
-    failure::Failure,
-    handle::{self, Carriers, Handles},
-    handler::{Prompt, Resource, ResourceTemplate, Tool},
-    launch::Calls,
-    lifespan::Lifespan,
-    model::Implementation,
-    mount::Mounted,
-    offering::Offerings,
-    patience::Patient,
-    seal::Sealer,
-    server::{Inner, Server},
+    api::{Prompt, Resource, ResourceTemplate, Tool, lifespan::Lifespan},
+    catalog::{
+        Catalog,
+        build_error::{BuildError, BuildErrors},
+        handle_argument::{HandleTools, warn_of_what_has_no_place},
+        snapshot::LiveCatalog,
+    },
+    context::{environment::Environment, request_state::Sealer},
+    core::{Bounds, Core},
+    effects::{self, Effect, Effects},
+    model::{Implementation, failure::Failure},
+    mount::{Mount, Mounted},
+    outbound::subscribers::Subscribers,
+    server::Server,
+    wire::result_meta::EncodedMeta,
 };
-use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation};
+use interlock_engine::{Clock, Engine, EngineBuilder, StoreTimeout, SystemClock};
+use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation, subscription};
 use interlock_store::{MemoryStore, Store};
-use interlock_workflow::{Finding, Kind, Severity, TemplateError, Workflow};
-use std::{fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
-
-/// How many journal entries of one instance are kept in memory: so many that are stored, and a few
-/// more, and so many that nobody has asked for yet.
-const JOURNAL_LIMIT: u64 = 1_000;
+use interlock_workflow::{Finding, Severity, Workflow};
+use std::{fmt, future::Future, mem, num::NonZeroUsize, sync::Arc, time::Duration};
+use tokio_util::task::TaskTracker;
 
 /// How long an instance behind a handle is kept after its last use.
 const HANDLE_IDLE: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How much of what a server keeps for its clients.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bounds {
-    /// How many resources a client may be subscribed to: by `resources/subscribe`, and by all of
-    /// its `subscriptions/listen` requests together. 1,024 by default.
-    pub subscriptions: usize,
-    /// How many `subscriptions/listen` requests a client may have open; 64 by default. On stdio a
-    /// client is a connection, over HTTP a principal: all who come with the same credentials.
-    ///
-    /// Anonymous clients over HTTP cannot be told apart. For them only the bounds of all hold, and
-    /// each of their requests may name as many resources as
-    /// [`subscriptions`](Self::subscriptions) says.
-    pub listens: usize,
-    /// How many `subscriptions/listen` requests may be open in all; 4,096 by default.
-    pub all_listens: usize,
-    /// How many resources these may name in all; 65,536 by default.
-    pub all_subscriptions: usize,
-    /// How many workflows a principal may have started by `workflow_start` that have not expired,
-    /// finished or not. 1,000 by default.
-    pub handles: usize,
-    /// How many of them all anonymous clients may have together, who cannot be told apart. 10,000
-    /// by default.
-    pub anonymous_handles: usize,
-}
-
-impl Default for Bounds {
-    fn default() -> Self {
-        Self {
-            subscriptions: 1024,
-            listens: 64,
-            all_listens: 4096,
-            all_subscriptions: 65_536,
-            handles: 1_000,
-            anonymous_handles: 10_000,
-        }
-    }
-}
 
 /// Collects what a server is made of. Nothing fails before [`build`](Self::build).
 #[must_use]
 pub struct Builder {
     info: Implementation,
-    pub(crate) instructions: Option<String>,
-    pub(crate) mounts: Vec<Arc<Mounted>>,
+    instructions: Option<String>,
+    mounts: Vec<Arc<Mounted>>,
     tools: Vec<Tool>,
     resources: Vec<Resource>,
     templates: Vec<ResourceTemplate>,
@@ -80,107 +40,21 @@ pub struct Builder {
     page_size: Option<NonZeroUsize>,
     workflow: Option<Workflow>,
     effects: Vec<Effect>,
-    store: Arc<dyn Store>,
+    store: Option<Arc<dyn Store>>,
     clock: Arc<dyn Clock>,
     rules: connection::Rules,
     negotiation: negotiation::Rules,
     limits: Limits,
     times: Times,
     tool_timeout: Option<Duration>,
-    journal_limit: Option<u64>,
     ask_timeout: Duration,
-    subscriptions: interlock_proto::subscription::Rules,
+    subscriptions: subscription::Rules,
     bounds: Bounds,
     secret: Option<Vec<u8>>,
     older_secrets: Vec<Vec<u8>>,
     lifespan: Lifespan,
     handle_idle: Duration,
 }
-
-/// Why a server cannot be built. Each says whose name it is about.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// Two artifacts of one kind have one name.
-    #[error("there are two {kind}s called `{name}`")]
-    Duplicate {
-        /// Of which kind they are.
-        kind: Kind,
-        /// What they are called.
-        name: String,
-    },
-    /// A name that clients and models would choke on.
-    #[error("`{name}` cannot be the name of a {kind}: {rule}")]
-    Name {
-        /// Of which kind it is.
-        kind: Kind,
-        /// What it is called.
-        name: String,
-        /// What would do.
-        rule: &'static str,
-    },
-    /// A schema of the tool's cannot be used.
-    #[error("the {which} schema of tool `{tool}` is not usable: {why}")]
-    Schema {
-        /// Which of them: `input` or `output`.
-        which: &'static str,
-        /// Whose it is.
-        tool: String,
-        /// What is wrong with it.
-        why: String,
-    },
-    /// A resource template cannot be read.
-    #[error("`{template}` is no resource template: {why}")]
-    Template {
-        /// What was given for one.
-        template: String,
-        /// What is wrong with it.
-        why: TemplateError,
-    },
-    /// Something completes an argument that there is not.
-    #[error("{kind} `{name}` has no argument `{argument}` that could be completed")]
-    Completion {
-        /// Of which kind it is.
-        kind: Kind,
-        /// What it is called.
-        name: String,
-        /// What it does not take.
-        argument: String,
-    },
-    /// The workflow does not fit the server.
-    #[error("the workflow does not fit the server: {0}")]
-    Workflow(Box<Finding>),
-    /// The workflow names effects that nobody has registered.
-    #[error("the workflow names effects that the server does not have: {}", listed(.names))]
-    Effects {
-        /// Their names.
-        names: Vec<String>,
-    },
-    /// Two effects have one name.
-    #[error("there are two effects called `{name}`")]
-    DuplicateEffect {
-        /// What they are called.
-        name: String,
-    },
-    /// An effect leads to a state that is not there, if it fails.
-    #[error(
-        "if effect `{effect}` fails, it leads to state `{state}`, which the workflow does not have"
-    )]
-    EffectState {
-        /// What it is called.
-        effect: String,
-        /// Where it would lead.
-        state: String,
-    },
-    /// There is no secret to seal with.
-    #[error("what clients carry for the server cannot be sealed: {0}")]
-    Secret(String),
-}
-
-/// Everything that was wrong.
-#[derive(Debug, thiserror::Error)]
-#[error("the server cannot be built: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
-pub struct BuildErrors(pub Vec<BuildError>);
 
 impl Builder {
     pub(crate) fn new(name: impl Into<String>, version: impl Into<String>) -> Self {
@@ -195,16 +69,15 @@ impl Builder {
             page_size: None,
             workflow: None,
             effects: Vec::new(),
-            store: Arc::new(MemoryStore::default()),
+            store: None,
             clock: Arc::new(SystemClock::new()),
             rules: connection::Rules::default(),
             negotiation: negotiation::Rules::default(),
             limits: Limits::default(),
             times: Times::default(),
             tool_timeout: None,
-            journal_limit: Some(JOURNAL_LIMIT),
             ask_timeout: Duration::from_secs(5 * 60),
-            subscriptions: interlock_proto::subscription::Rules::default(),
+            subscriptions: subscription::Rules::default(),
             bounds: Bounds::default(),
             secret: None,
             older_secrets: Vec::new(),
@@ -243,7 +116,20 @@ impl Builder {
         self
     }
 
-    /// How many entries a page of a list holds at most. Unless this is said, lists come whole.
+    /// Adds everything that a handler of rmcp's has. Its instructions become the server's, if that
+    /// has none yet.
+    pub fn mount(mut self, mount: Mount) -> Self {
+        let parts = mount.into_parts();
+        self.instructions = self.instructions.or(parts.instructions);
+        self.tools.extend(parts.tools);
+        self.resources.extend(parts.resources);
+        self.templates.extend(parts.templates);
+        self.prompts.extend(parts.prompts);
+        self.mounts.push(parts.mounted);
+        self
+    }
+
+    /// How many entries a page of a list holds at most. By default, lists come whole.
     pub const fn page_size(mut self, entries: NonZeroUsize) -> Self {
         self.page_size = Some(entries);
         self
@@ -261,21 +147,20 @@ impl Builder {
         self
     }
 
-    /// Where instances are kept, with their whole journals. Unless this is said they are kept in
-    /// memory, with the last 1,000 entries of each journal, and are gone with their session.
+    /// Where instances and their whole journals are stored. By default they stay in memory, with the
+    /// last 1,000 entries of each journal, and end with their session.
     pub fn store(mut self, store: Arc<dyn Store>) -> Self {
-        self.store = store;
-        self.journal_limit = None;
+        self.store = Some(store);
         self
     }
 
-    /// What tells the time; the system's clock unless said otherwise.
+    /// The clock; by default, the system's.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// How connections are treated: their clocks and limits.
+    /// The timeouts and limits of connections.
     pub const fn connections(mut self, rules: connection::Rules) -> Self {
         self.rules = rules;
         self
@@ -293,8 +178,8 @@ impl Builder {
         self
     }
 
-    /// How long a call may run unless its tool or its binding says otherwise. This goes before
-    /// what the workflow's settings say.
+    /// How long a call may run unless its tool or its binding says otherwise. This
+    /// overrides the workflow's settings.
     pub const fn tool_timeout(mut self, timeout: Duration) -> Self {
         self.tool_timeout = Some(timeout);
         self
@@ -312,15 +197,14 @@ impl Builder {
         self
     }
 
-    /// How long a client has to answer what a handler or a state asks it, and to come back with
-    /// answers; five minutes unless said otherwise.
+    /// How long a client has to answer a question of a handler or a state, and to come back with
+    /// answers; five minutes by default.
     ///
     /// A state that asks the client's model (`sampling`) does so within the call that leads there,
-    /// before it is answered, and keeps the instance's turn meanwhile. A client that does not answer
-    /// in time, cannot be asked, refuses or goes away has not answered, which takes the edge of
-    /// `error`. At most [`MOST_IN_ONE_CALL`](interlock_workflow::Sampling::MOST_IN_ONE_CALL)
-    /// questions are asked in one call; then the instance waits in the state that it has come to.
-    /// Timers, operators and effects that fail bring an instance there without a question.
+    /// before it is answered, and keeps the instance reserved meanwhile. If the client does not answer
+    /// in time, cannot be asked, refuses or disconnects, the edge of `error` is taken. At most [`MOST_IN_ONE_CALL`](interlock_workflow::Sampling::MOST_IN_ONE_CALL)
+    /// questions are asked in one call; then the instance waits in the state that it has reached.
+    /// A timer, an operator or a failed effect that moves an instance there asks nothing.
     ///
     /// ```
     /// use interlock::{Context, NoArguments, Server, Tool, Workflow, workflow::to};
@@ -358,14 +242,14 @@ impl Builder {
         self
     }
 
-    /// With what the server seals what clients carry for it. Servers that stand in for each other
-    /// must share it; one that stands alone makes up its own. At least 32 bytes.
+    /// The secret that seals the state which clients carry between requests. Replicas must share it;
+    /// by default it is random. At least 32 bytes.
     pub fn secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
         self.secret = Some(secret.into());
         self
     }
 
-    /// A secret that was in use before: what was sealed with it still opens.
+    /// A secret that was in use before: states that were sealed with it are still accepted.
     pub fn older_secret(mut self, secret: impl Into<Vec<u8>>) -> Self {
         self.older_secrets.push(secret.into());
         self
@@ -377,8 +261,8 @@ impl Builder {
         self
     }
 
-    /// What to do when the server begins to serve, and when it has stopped. What `start` makes,
-    /// handlers find by [`Context::app`](crate::Context::app).
+    /// Hooks that run when the server begins to serve, and when it has stopped. Handlers find what
+    /// `start` returns by [`Context::app`](crate::Context::app).
     ///
     /// ```
     /// use interlock::Server;
@@ -404,112 +288,147 @@ impl Builder {
         self
     }
 
-    /// How much is kept for clients.
+    /// Limits on what is kept for clients.
     pub const fn bounds(mut self, bounds: Bounds) -> Self {
         self.bounds = bounds;
         self
     }
 
     /// How long a workflow that was started by `workflow_start` is kept after its last use; 24
-    /// hours unless said otherwise. Then its id is as good as made up.
+    /// hours by default. Then its id is unknown.
     pub const fn handle_idle(mut self, idle: Duration) -> Self {
         self.handle_idle = idle;
         self
     }
 
-    /// When subscriptions end by themselves; never unless said otherwise.
-    pub const fn subscriptions(mut self, rules: interlock_proto::subscription::Rules) -> Self {
+    /// When subscriptions end by themselves; by default, never.
+    pub const fn subscriptions(mut self, rules: subscription::Rules) -> Self {
         self.subscriptions = rules;
         self
     }
 
-    /// Judges what was collected.
+    /// Checks what was collected, and builds the server.
     ///
     /// # Errors
     ///
     /// Everything that is wrong, at once.
-    pub fn build(self) -> Result<Server, BuildErrors> {
+    pub fn build(mut self) -> Result<Server, BuildErrors> {
         let mut errors = Vec::new();
-        let mut catalogue = Catalogue::new();
-        catalogue.let_carry(self.workflow.as_ref().and_then(Carriers::of));
-        for tool in self.tools {
-            catalogue.add_tool(tool, &mut errors);
+        let catalog = self.take_catalog(&mut errors);
+        let warnings = self.check_workflow(&catalog, &mut errors);
+        effects::check(&self.effects, self.workflow.as_ref(), &mut errors);
+        let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
+            .map_err(|error| errors.push(BuildError::Secret(error)));
+        match sealer {
+            Ok(sealer) if errors.is_empty() => Ok(self.assemble(catalog, &warnings, sealer)),
+            Ok(_) | Err(()) => Err(BuildErrors(errors)),
         }
-        for resource in self.resources {
-            catalogue.add_resource(resource, &mut errors);
+    }
+
+    fn take_catalog(&mut self, errors: &mut Vec<BuildError>) -> Catalog {
+        let mut catalog = Catalog::new(self.workflow.as_ref().and_then(HandleTools::of));
+        for tool in mem::take(&mut self.tools) {
+            catalog.add_tool(tool, errors);
         }
-        for template in self.templates {
-            catalogue.add_template(template, &mut errors);
+        for resource in mem::take(&mut self.resources) {
+            catalog.add_resource(resource, errors);
         }
-        for prompt in self.prompts {
-            catalogue.add_prompt(prompt, &mut errors);
+        for template in mem::take(&mut self.templates) {
+            catalog.add_template(template, errors);
         }
-        let findings = match &self.workflow {
-            Some(workflow) => workflow.check(&catalogue.summary()),
-            None => Vec::new(),
+        for prompt in mem::take(&mut self.prompts) {
+            catalog.add_prompt(prompt, errors);
+        }
+        catalog
+    }
+
+    /// Checks the workflow against the catalog, and returns the findings that are only warnings.
+    fn check_workflow(&self, catalog: &Catalog, errors: &mut Vec<BuildError>) -> Vec<Finding> {
+        let Some(workflow) = &self.workflow else {
+            return Vec::new();
         };
-        let (wrong, odd): (Vec<_>, Vec<_>) = findings
-            .into_iter()
-            .partition(|finding| finding.severity() == Severity::Error);
-        for finding in &odd {
+        let findings = workflow.check(&catalog.summary()).into_iter();
+        let (wrong, warnings): (Vec<_>, Vec<_>) =
+            findings.partition(|finding| finding.severity() == Severity::Error);
+        for finding in &warnings {
             tracing::warn!(code = finding.problem.code(), "{finding}");
         }
         let wrong = wrong.into_iter().map(Box::new);
         errors.extend(wrong.map(BuildError::Workflow));
-        effect::check(&self.effects, self.workflow.as_ref(), &mut errors);
-        if let Some(workflow) = &self.workflow {
-            handle::warn_of_what_has_no_place(workflow);
-        }
-        let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
-            .map_err(|error| errors.push(BuildError::Secret(error)));
-        let (true, Ok(sealer)) = (errors.is_empty(), sealer) else {
-            return Err(BuildErrors(errors));
-        };
-        let by_workflow = || Some(self.workflow.as_ref()?.settings().tool_timeout);
+        warn_of_what_has_no_place(workflow);
+        warnings
+    }
+
+    fn assemble(self, catalog: Catalog, warnings: &[Finding], sealer: Sealer) -> Server {
+        let workflow = self.workflow;
+        let by_workflow = || Some(workflow.as_ref()?.settings().tool_timeout);
         let execution = self.tool_timeout.or_else(by_workflow);
         let times = Times {
             execution: execution.unwrap_or(self.times.execution),
             ..self.times
         };
-        let store: Arc<dyn Store> = match self.journal_limit {
-            // Whatever is not in memory may not answer.
-            None => Arc::new(Patient::new(self.store, Arc::clone(&self.clock))),
-            Some(_) => self.store,
-        };
         let lifespan = Arc::new(self.lifespan);
-        let server = Server::new(Inner {
-            effects: Effects::new(self.effects, &self.clock, &lifespan),
-            signature: Signature::of(&self.info),
+        let effects = Effects::new(self.effects, &self.clock, &lifespan).map(Arc::new);
+        let environment = Environment {
+            clock: Arc::clone(&self.clock),
+            ask_timeout: self.ask_timeout,
+        };
+        let catalog = LiveCatalog::new(catalog, workflow.as_ref(), warnings, self.page_size);
+        let limits = interlock_engine::Limits {
+            handle_idle: self.handle_idle,
+            handles: self.bounds.handles,
+            anonymous_handles: self.bounds.anonymous_handles,
+        };
+        let engine = workflow.map(|workflow| {
+            let engine = Engine::builder(workflow).limits(limits);
+            let engine = engine.clock(Arc::clone(&self.clock));
+            engine_with(engine, self.store.as_ref(), effects.as_ref())
+        });
+        let store: Arc<dyn Store> = match self.store {
+            // A store that is not in memory may not answer.
+            Some(store) => Arc::new(StoreTimeout::new(store, Arc::clone(&self.clock))),
+            None => Arc::new(MemoryStore::default()),
+        };
+        let tasks = TaskTracker::new();
+        // It only says that waiting for the last task may end; more tasks can follow.
+        tasks.close();
+        let core = Core {
+            server_meta: EncodedMeta::of_server(&self.info),
             info: self.info,
             instructions: self.instructions,
-            offerings: Offerings::new(catalogue, self.workflow.as_ref(), &odd, self.page_size),
-            workflow: self.workflow,
+            catalog,
+            engine,
             store,
             clock: self.clock,
             rules: self.rules,
             negotiation: self.negotiation,
             limits: self.limits,
             times,
-            journal_limit: self.journal_limit,
-            shared: std::sync::OnceLock::new(),
-            by_principal: std::sync::Mutex::default(),
-            audience: crate::audience::Audience::default(),
+            subscribers: Subscribers::default(),
             sealer,
-            ask_timeout: self.ask_timeout,
+            environment: Arc::new(environment),
             subscriptions: self.subscriptions,
             bounds: self.bounds,
             lifespan,
-            mounted_handlers: self.mounts,
-            mounted: std::sync::Mutex::default(),
-            calls: Calls::default(),
-            alarms: Arc::default(),
-            handles: Handles::default(),
-            handle_idle: self.handle_idle,
-        });
-        for mounted in &server.0.mounted_handlers {
-            mounted.settle(&server);
-        }
-        Ok(server)
+            keeps_meta: !self.mounts.is_empty(),
+            tasks,
+        };
+        Server::new(core, self.mounts, effects.as_deref())
+    }
+}
+
+fn engine_with(
+    engine: EngineBuilder,
+    store: Option<&Arc<dyn Store>>,
+    effects: Option<&Arc<Effects>>,
+) -> Engine {
+    let engine = match store {
+        Some(store) => engine.store(Arc::clone(store)),
+        None => engine,
+    };
+    match effects.cloned() {
+        Some(effects) => engine.effects(effects).build(),
+        None => engine.build(),
     }
 }
 
@@ -521,12 +440,6 @@ fn sealer(secret: Option<&[u8]>, older: &[Vec<u8>]) -> Result<Sealer, String> {
     older.iter().try_fold(sealer, |sealer, secret| {
         sealer.also_opens(secret).map_err(|error| error.to_string())
     })
-}
-
-/// `a`, `b` and so on.
-fn listed(names: &[String]) -> String {
-    let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    names.join(", ")
 }
 
 impl fmt::Debug for Builder {

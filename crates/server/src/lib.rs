@@ -38,69 +38,37 @@
 //! lists that changed are announced, [effects](Effect) run, the answer goes out.
 //! `docs/architecture.md` is the map.
 
-mod approval;
-mod ask;
-mod audience;
-mod auth;
-mod baton;
-mod bell;
+mod api;
 mod builder;
 mod call;
-mod caller;
-mod catalogue;
-mod clock;
-mod complete;
+mod catalog;
 mod context;
-mod convert;
-mod driver;
-mod effect;
-mod failure;
-mod handle;
-mod handler;
-mod http;
-mod instance;
-pub mod journal;
-mod launch;
-mod lifespan;
-mod lists;
-mod methods;
+mod core;
+mod dispatch;
+mod effects;
 pub mod model;
 mod mount;
-mod note;
-mod offering;
-mod operator;
-mod outbox;
-mod patience;
-mod peer;
-mod principal;
-mod rates;
-mod round;
-mod route;
-mod sampling;
+mod outbound;
 mod schema;
-mod seal;
-mod seldom;
 mod server;
-mod signal;
-mod standing;
-mod task;
+mod session;
 mod transport;
-mod uri;
-mod voice;
 mod wire;
 
-pub use self::http::{options::HttpOptions, origin::AllowedHosts};
-pub use approval::{ApprovalRequest, Standing};
-pub use ask::{AskError, Form, Visit};
-pub use auth::{Authenticator, BearerTokens, Denied};
-pub use builder::{Bounds, BuildError, BuildErrors, Builder};
-pub use clock::{Clock, SystemClock};
-pub use context::Context;
-pub use effect::{Done, Effect, EffectContext, OnFailure};
-pub use failure::Failure;
-pub use handler::{
+pub use api::{
     Blob, Completion, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Json, NoArguments,
     Partial, Prompt, Resource, ResourceTemplate, Tool, ToolResult,
+    auth::{Authenticator, Denied},
+    bearer::BearerTokens,
+};
+pub use builder::Builder;
+pub use catalog::build_error::{BuildError, BuildErrors};
+pub use context::Context;
+pub use core::Bounds;
+pub use effects::{Effect, EffectContext, OnFailure};
+pub use interlock_engine::{
+    ApprovalRequest, Clock, Details, Done, MemoryError, Operator, OperatorError, Principal,
+    Recorded, RunningCall, Standing, Summary, SystemClock, journal,
 };
 pub use interlock_proto::{
     Ability, Code, Level, Refusal, Time, Version,
@@ -111,12 +79,14 @@ pub use interlock_proto::{
 };
 pub use interlock_store as store;
 pub use interlock_workflow::{self as workflow, Workflow};
+pub use model::{
+    elicitation::{AskError, Form, Visit},
+    failure::Failure,
+};
 pub use mount::{Mount, MountError};
-pub use operator::{Details, Operator, OperatorError, Recorded, RunningCall, Summary};
-pub use principal::Principal;
-pub use rates::Rates;
 pub use schemars;
 pub use server::Server;
+pub use transport::http::{host_check::AllowedHosts, options::HttpOptions, rates::Rates};
 
 /// The example in the README compiles.
 #[cfg(doctest)]

@@ -66,7 +66,6 @@ macro_rules! conformance_tests {
     ($store:expr) => {
         $crate::conformance_tests! { @each $store; records:
             what_was_committed_is_loaded
-            what_is_committed_at_once_is_committed_or_nothing_is_done
             a_create_needs_a_free_place
             the_second_writer_conflicts
             a_delete_needs_the_version_last_seen

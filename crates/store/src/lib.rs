@@ -1,7 +1,7 @@
 //! Durable records changed by compare-and-swap, with a journal and a change feed.
 //!
-//! A [`Store`] remembers what Interlock must not forget: sessions, workflow instances, tasks,
-//! elicitations, subscriptions, replayable events. It keeps bytes under a [`Key`] and knows
+//! A [`Store`] remembers what Interlock must not forget: sessions and workflow instances today. It is
+//! made for tasks, elicitations, subscriptions and replayable events as well. It keeps bytes under a [`Key`] and knows
 //! nothing of what they mean. Several nodes may share one store; compare-and-swap is what lets
 //! any of them take the next step.
 //!
@@ -115,21 +115,6 @@ pub trait Store: Send + Sync {
         entries: &[Entry],
         now: Time,
     ) -> Result<Vec<Version>, StoreError>;
-
-    /// The same as [`commit`](Self::commit), by a store that need not wait for anything to do it: a
-    /// caller that cannot wait either, or does not want to pay for a future, asks this first.
-    ///
-    /// `None` means that it would have to wait, and that nothing was done. A store that writes to a
-    /// disk or a network says no more than that.
-    fn commit_at_once(
-        &self,
-        changes: &[Change],
-        entries: &[Entry],
-        now: Time,
-    ) -> Option<Result<Vec<Version>, StoreError>> {
-        let _ = (changes, entries, now);
-        None
-    }
 
     /// Up to `limit` keys of one kind that [`load`](Self::load) would find at `now`, in the byte
     /// order of their ids, behind `after` (the last key of the page before; only its id counts).

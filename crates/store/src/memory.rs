@@ -50,16 +50,22 @@ impl Store for MemoryStore {
         entries: &[Entry],
         now: Time,
     ) -> Result<Vec<Version>, StoreError> {
-        self.put(changes, entries, now)
-    }
-
-    fn commit_at_once(
-        &self,
-        changes: &[Change],
-        entries: &[Entry],
-        now: Time,
-    ) -> Option<Result<Vec<Version>, StoreError>> {
-        Some(self.put(changes, entries, now))
+        check(changes, entries)?;
+        let mut data = self.data();
+        data.admit(changes, now)?;
+        let version = data.apply(changes);
+        for Entry { key, bytes } in entries {
+            data.append(key, Arc::clone(bytes), now);
+        }
+        if changes.is_empty() {
+            // Of entries nobody hears.
+            return Ok(Vec::new());
+        }
+        let news = changes.iter().map(|change| (change.key(), version));
+        let readers = self.shared.feeds.publish_each(news);
+        drop(data);
+        readers.wake();
+        Ok(vec![version; changes.len()])
     }
 
     async fn list(
@@ -152,30 +158,6 @@ impl Store for MemoryStore {
 }
 
 impl MemoryStore {
-    fn put(
-        &self,
-        changes: &[Change],
-        entries: &[Entry],
-        now: Time,
-    ) -> Result<Vec<Version>, StoreError> {
-        check(changes, entries)?;
-        let mut data = self.data();
-        data.admit(changes, now)?;
-        let version = data.apply(changes);
-        for Entry { key, bytes } in entries {
-            data.append(key, Arc::clone(bytes), now);
-        }
-        if changes.is_empty() {
-            // Of entries nobody hears.
-            return Ok(Vec::new());
-        }
-        let news = changes.iter().map(|change| (change.key(), version));
-        let readers = self.shared.feeds.publish_each(news);
-        drop(data);
-        readers.wake();
-        Ok(vec![version; changes.len()])
-    }
-
     /// No code but ours runs under the lock and none of it can panic half-way through a commit,
     /// so a poisoned lock still guards whole commits.
     fn data(&self) -> MutexGuard<'_, Data> {

@@ -5,9 +5,7 @@ use crate::{
     State, StateId, Timer, Workflow,
     fingerprint::{self, Fingerprint},
     guard::Root,
-    hash::Table,
     intern::{Lists, SymbolId, Symbols},
-    json,
     parts::{Reads, RestOfBinding, RestOfState, Route},
     validate::{Judged, JudgedBinding, JudgedEdge},
     visits,
@@ -44,7 +42,7 @@ impl Workflow {
             state_ids: parts.state_ids,
             initial: parts.initial,
             bindings: Vec::new(),
-            binding_ids: Table::default(),
+            binding_ids: HashMap::default(),
             bound: Vec::new(),
             edges: Vec::new(),
             targets: Vec::new(),
@@ -145,12 +143,8 @@ impl Workflow {
         }
     }
 
-    /// What a journal says of most calls that end, so that nobody has to write it each time, and
-    /// whether anything else has to be worked out for their steps.
+    /// For which ends of calls nothing has to be worked out.
     fn note_steps(&mut self) {
-        for at in 0..self.edges.len() {
-            self.edges[at].told = self.edges[at].tell(self).into();
-        }
         let is_plain = |edge: &Edge| {
             let to = &self.states[edge.to.index()];
             edge.is_plain()
@@ -201,8 +195,6 @@ impl Workflow {
                 error,
             }
         });
-        let mut quoted = Vec::new();
-        json::text(&mut quoted, &judged.name);
         let bound = &self.bindings[first_binding..];
         let next: Vec<_> = bound.iter().map(|bound| &bound.artifact().name).collect();
         let standing = format!(
@@ -224,7 +216,6 @@ impl Workflow {
             terminal: judged.terminal,
             rest: Box::new(RestOfState {
                 name: judged.name,
-                quoted: quoted.into(),
                 description: judged.description,
                 instructions: judged.instructions,
                 max_visits: judged.max_visits,
@@ -289,7 +280,6 @@ impl Workflow {
             when: edge.when,
             set: edge.set,
             effects: edge.target.effects,
-            told: Box::default(),
         }));
         first..self.edges.len()
     }

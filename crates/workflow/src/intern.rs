@@ -1,6 +1,7 @@
 //! Small numbers for states, artifacts and lists, so that the gate never compares names.
 
-use crate::{Artifact, Kind, Span, StateId, hash::Table, uri_template};
+use crate::{Artifact, Kind, Span, StateId, uri_template};
+use foldhash::fast::RandomState;
 use std::{collections::HashMap, fmt, num::NonZeroU32, sync::Arc};
 
 /// One of the different lists that a [`Workflow`](crate::Workflow) can show.
@@ -135,7 +136,7 @@ pub(crate) enum Role {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Symbols {
     all: Vec<Symbol>,
-    ids: [Table<Arc<str>, SymbolId>; 3],
+    ids: [HashMap<Arc<str>, SymbolId, RandomState>; 3],
     /// The resources that are templates.
     templates: Vec<SymbolId>,
 }

@@ -55,11 +55,8 @@ mod fingerprint;
 mod gate;
 mod graph;
 mod guard;
-mod hash;
 mod instance;
 mod intern;
-#[doc(hidden)]
-pub mod json;
 mod model;
 mod nearest;
 mod parts;

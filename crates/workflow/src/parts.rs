@@ -30,8 +30,6 @@ pub struct State {
 #[derive(Clone, Debug)]
 pub(crate) struct RestOfState {
     pub(crate) name: Arc<str>,
-    /// The name as JSON.
-    pub(crate) quoted: Box<[u8]>,
     pub(crate) description: Option<String>,
     pub(crate) instructions: Option<Text>,
     pub(crate) max_visits: Option<u32>,
@@ -48,11 +46,6 @@ impl State {
     /// What it is called.
     pub fn name(&self) -> &str {
         &self.rest.name
-    }
-
-    /// What it is called, as JSON.
-    pub fn quoted_name(&self) -> &[u8] {
-        &self.rest.quoted
     }
 
     /// What it means.
@@ -324,8 +317,6 @@ pub struct Edge {
     pub set: Vec<(Arc<str>, Rule)>,
     /// What the server does after the step, by name and in this order.
     pub effects: Vec<String>,
-    /// What a journal says of a call that takes it, as JSON; nothing if that is not always the same.
-    pub(crate) told: Box<[u8]>,
 }
 
 impl Edge {
@@ -336,7 +327,14 @@ impl Edge {
 
     /// Whether nothing has to be worked out for taking it, unless the state that it leads to says so.
     pub(crate) fn is_plain(&self) -> bool {
-        !self.told.is_empty() && self.when.is_none() && self.effects.is_empty()
+        let is_call = matches!(self.cause, Cause::Call { .. });
+        let is_certain = self.when.is_none() && self.effects.is_empty();
+        is_call && is_certain && self.sets_and_ends_nothing()
+    }
+
+    /// Whether taking it from its own state does the same to every instance.
+    pub(crate) fn sets_and_ends_nothing(&self) -> bool {
+        self.set.is_empty() && !self.terminal
     }
 
     /// Whether taking it leaves no mark on the instance at all.

@@ -2,7 +2,7 @@
 
 use crate::{
     Cause, Edge, EdgeId, Fault, Held, Instance, Outcome, Position, StateId, Step, UnknownState,
-    Workflow, instance::Going, json,
+    Workflow, instance::Going,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -130,45 +130,8 @@ impl Step<'_> {
 }
 
 impl Step<'_> {
-    /// Writes the members of what [`trace`](Self::trace) says as JSON, without the braces and
-    /// without making a trace first, if the step is one of those that most are.
-    pub fn write_trace(&self, workflow: &Workflow, out: &mut Vec<u8>) {
-        let is_plain = self.set.is_empty() && self.faults.is_empty() && self.held.is_none();
-        if !is_plain {
-            let written = serde_json::to_string(&self.trace(workflow)).expect("it holds only JSON");
-            let members = written
-                .strip_prefix('{')
-                .and_then(|rest| rest.strip_suffix('}'));
-            out.extend_from_slice(members.unwrap_or_default().as_bytes());
-            return;
-        }
-        let by_time = |edge| matches!(workflow.edge(edge).cause, Cause::Time { .. });
-        out.extend_from_slice(b"\"from\":");
-        out.extend_from_slice(workflow.state(self.from).quoted_name());
-        out.extend_from_slice(b",\"to\":");
-        out.extend_from_slice(workflow.state(self.to).quoted_name());
-        if self.terminal {
-            out.extend_from_slice(b",\"terminal\":true");
-        }
-        if self.after.state != self.to {
-            out.extend_from_slice(b",\"after\":");
-            out.extend_from_slice(workflow.state(self.after.state).quoted_name());
-        }
-        if self.after.finished {
-            out.extend_from_slice(b",\"finished\":true");
-        }
-        if self.enters {
-            out.extend_from_slice(b",\"enters\":true");
-        }
-        if self.taken.is_some_and(by_time) {
-            out.extend_from_slice(b",\"by_time\":true");
-        }
-    }
-}
-
-impl Step<'_> {
     /// The edge that was taken, if it says all that there is to say of a call that ended so and took
-    /// this step: see [`Edge::told`].
+    /// this step: then [`Edge::trace`] is the trace of the step.
     pub fn usual(&self, workflow: &Workflow, outcome: Outcome) -> Option<EdgeId> {
         let id = self.taken?;
         let edge = workflow.edge(id);
@@ -178,7 +141,7 @@ impl Step<'_> {
             && self.faults.is_empty()
             && self.held.is_none()
             && edge.cause.is_end(outcome);
-        (is_usual && !edge.told.is_empty()).then_some(id)
+        (is_usual && edge.sets_and_ends_nothing()).then_some(id)
     }
 }
 
@@ -193,43 +156,18 @@ impl Cause {
 }
 
 impl Edge {
-    /// What a journal says of a call that took this edge, as members of a JSON object: kind, name,
-    /// outcome and what [`Step::trace`] says. Empty if every step along it has its own story.
-    pub fn told(&self) -> &[u8] {
-        &self.told
-    }
-
-    /// What is [told](Self::told).
-    pub(crate) fn tell(&self, workflow: &Workflow) -> Vec<u8> {
-        let mut out = Vec::new();
-        let Cause::Call { artifact, outcome } = &self.cause else {
-            return out;
-        };
-        if self.terminal || !self.set.is_empty() {
-            return out;
-        }
-        out.extend_from_slice(b"\"kind\":");
-        json::word(&mut out, artifact.kind.name());
-        out.extend_from_slice(b",\"name\":");
-        json::text(&mut out, &artifact.name);
-        out.extend_from_slice(b",\"outcome\":");
-        json::word(&mut out, outcome.name());
-        out.push(b',');
-        let after = Position {
-            state: self.to,
-            finished: false,
-        };
-        let step = Step {
+    /// What taking the edge from its own state does, as plain data. What depends on the instance is
+    /// left out: the values that the edge sets, and where a run continues after an end. So it is the
+    /// whole trace of a step only if [`Step::usual`] says so.
+    pub fn trace(&self, workflow: &Workflow) -> Trace {
+        Trace {
+            from: workflow.state_name(self.from).to_owned(),
+            to: workflow.state_name(self.to).to_owned(),
+            terminal: self.terminal,
             enters: !self.stays(),
-            to: self.to,
-            after,
-            ..Step::nowhere(&Instance::from(Position {
-                state: self.from,
-                finished: false,
-            }))
-        };
-        step.write_trace(workflow, &mut out);
-        out
+            by_time: matches!(self.cause, Cause::Time { .. }),
+            ..Trace::default()
+        }
     }
 }
 
@@ -289,9 +227,8 @@ mod tests {
     use crate::{End, Kind, Outcome, Pass, end, to};
     use std::time::Duration;
 
-    #[test]
-    fn what_is_written_by_hand_is_the_trace() {
-        let flow = Workflow::builder("w")
+    fn flow() -> Workflow {
+        Workflow::builder("w")
             .state("a \"b\"", |s| {
                 s.initial()
                     .tool("go", |t| t.success("b").error("a \"b\"").hold())
@@ -303,7 +240,43 @@ mod tests {
             })
             .state("b", |s| s.tool("go", |t| t.success("a \"b\"")))
             .build()
-            .unwrap();
+            .unwrap()
+    }
+
+    #[test]
+    fn an_edge_that_says_all_of_a_step_has_its_trace() {
+        let flow = flow();
+        let instance = flow.start(0);
+        // A call that cannot move may end elsewhere than it began.
+        let mut elsewhere = instance.clone();
+        let there = flow.put(&instance, flow.state_id("b").unwrap());
+        elsewhere.apply(&flow, &there, 0);
+        let mut usual = Vec::new();
+        for name in ["go", "end", "note"] {
+            let Ok(Pass::Bound(binding)) = flow.admit(instance.position(), Kind::Tool, name) else {
+                panic!("{name} is bound")
+            };
+            for outcome in Outcome::ALL {
+                let steps = [&instance, &elsewhere]
+                    .map(|from| flow.step(from, binding, &End::from(outcome)));
+                let finishing = steps.clone().map(Step::finishing);
+                for step in steps.into_iter().chain(finishing) {
+                    let Some(edge) = step.usual(&flow, outcome) else {
+                        continue;
+                    };
+                    assert_eq!(flow.edge(edge).trace(&flow), step.trace(&flow), "{name}");
+                    usual.push((name, outcome));
+                }
+            }
+        }
+        usual.dedup();
+        let wanted = [("go", Outcome::Success), ("go", Outcome::Error)];
+        assert_eq!(usual, wanted);
+    }
+
+    #[test]
+    fn a_trace_that_is_written_and_read_is_the_same() {
+        let flow = flow();
         let instance = flow.start(0);
         let mut steps = vec![
             flow.expire(&instance, 5_000).unwrap(),
@@ -320,11 +293,9 @@ mod tests {
             }
         }
         for step in steps {
-            let mut written = b"{".to_vec();
-            step.write_trace(&flow, &mut written);
-            written.push(b'}');
-            let read: Trace = serde_json::from_slice(&written).unwrap();
-            assert_eq!(read, step.trace(&flow));
+            let trace = step.trace(&flow);
+            let written = serde_json::to_vec(&trace).unwrap();
+            assert_eq!(serde_json::from_slice::<Trace>(&written).unwrap(), trace);
         }
     }
 }

@@ -8,10 +8,10 @@ use crate::{
     Binding, BindingId, Catalogue, Edge, Finding, Finish, Kind, Outcome, Position, Settings, State,
     StateId, catalogue,
     fingerprint::Fingerprint,
-    hash::Table,
     intern::{EdgeId, ListId, Lists, SymbolId, Symbols},
     samples,
 };
+use foldhash::fast::RandomState;
 use std::{collections::HashMap, ops::Range, sync::Arc};
 
 /// A deterministic automaton over calls of tools, resources and prompts.
@@ -43,7 +43,7 @@ pub struct Workflow {
     pub(crate) initial: StateId,
     /// Grouped by state; within a state as written.
     pub(crate) bindings: Vec<Binding>,
-    pub(crate) binding_ids: Table<(StateId, SymbolId), usize>,
+    pub(crate) binding_ids: HashMap<(StateId, SymbolId), usize, RandomState>,
     /// What each of the bindings binds.
     pub(crate) bound: Vec<SymbolId>,
     /// Grouped by the state they lead away from.

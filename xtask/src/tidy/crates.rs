@@ -20,6 +20,7 @@ const TABLE: &[Row] = &[
         outside: Outside::Only(&[
             "cel",
             "dagre",
+            "foldhash",
             "regex",
             "schemars",
             "serde",
@@ -35,8 +36,29 @@ const TABLE: &[Row] = &[
         outside: Outside::Only(&["async-trait", "futures-core", "serde", "thiserror"]),
     },
     Row {
-        name: "mcp-interlock",
+        name: "interlock-engine",
         ours: &["interlock-proto", "interlock-store", "interlock-workflow"],
+        outside: Outside::Only(&[
+            "async-trait",
+            "base64",
+            "futures-util",
+            "getrandom",
+            "serde",
+            "serde_json",
+            "sha2",
+            "thiserror",
+            "tokio",
+            "tracing",
+        ]),
+    },
+    Row {
+        name: "mcp-interlock",
+        ours: &[
+            "interlock-engine",
+            "interlock-proto",
+            "interlock-store",
+            "interlock-workflow",
+        ],
         outside: Outside::AnyBut(&["anyhow", "clap", "miette"]),
     },
     Row {
@@ -72,9 +94,15 @@ const TABLE: &[Row] = &[
 /// Any crate may use it in its tests.
 const TESTKIT: &str = "interlock-testkit";
 
-/// Crates in whose whole tree no asynchronous runtime may appear.
-const WITHOUT_RUNTIME: &[&str] = &["interlock-proto", "interlock-workflow", "interlock-store"];
-const RUNTIME: &str = "tokio";
+/// Crates in whose whole tree certain others may not appear: the pure ones have no asynchronous
+/// runtime, and the engine knows no wire.
+const WITHOUT: &[(&str, &[&str])] = &[
+    ("interlock-proto", RUNTIME),
+    ("interlock-workflow", RUNTIME),
+    ("interlock-store", RUNTIME),
+    ("interlock-engine", &["axum", "hyper", "rmcp"]),
+];
+const RUNTIME: &[&str] = &["tokio"];
 
 /// What one crate may depend on, to build or to run.
 struct Row {
@@ -162,13 +190,14 @@ pub(super) fn published(packages: &[Package], sources: &[Source]) -> Vec<Finding
     findings
 }
 
-/// Runtimes that crates without one have caught through others.
-pub(super) fn runtimes(workspace: &Workspace) -> Result<Vec<Finding>> {
+/// Crates that others have brought into trees where they may not appear.
+pub(super) fn trees(workspace: &Workspace) -> Result<Vec<Finding>> {
     let mut findings = Vec::new();
     for package in &workspace.packages {
-        if !WITHOUT_RUNTIME.contains(&package.name.as_str()) {
+        let row = WITHOUT.iter().find(|(name, _)| *name == package.name);
+        let Some((_, without)) = row else {
             continue;
-        }
+        };
         let tree = process::output(process::cargo(workspace).args([
             "tree",
             "--package",
@@ -184,21 +213,27 @@ pub(super) fn runtimes(workspace: &Workspace) -> Result<Vec<Finding>> {
             "{p}",
             "--locked",
         ]))?;
-        findings.extend(runtime_in(&tree, package));
+        findings.extend(caught(&tree, package, without));
     }
     Ok(findings)
 }
 
-fn runtime_in(tree: &str, package: &Package) -> Option<Finding> {
-    let caught = tree
-        .lines()
-        .any(|line| line.split(' ').next() == Some(RUNTIME));
-    caught.then(|| Finding {
+fn caught<'a>(
+    tree: &'a str,
+    package: &'a Package,
+    without: &'a [&str],
+) -> impl Iterator<Item = Finding> + 'a {
+    let is_in = |name: &str| {
+        tree.lines()
+            .any(|line| line.split(' ').next() == Some(name))
+    };
+    let names = without.iter().filter(move |name| is_in(name));
+    names.map(|name| Finding {
         rule: Rule::Arrow,
         path: package.manifest.clone(),
         line: 1,
         what: format!(
-            "{0} has {RUNTIME} in its tree: `cargo tree -p {0} -e normal -i {RUNTIME}` tells from where; \
+            "{0} has {name} in its tree: `cargo tree -p {0} -e normal -i {name}` tells from where; \
              drop that dependency or its feature",
             package.name
         ),
@@ -336,8 +371,8 @@ mod tests {
     fn a_runtime_anywhere_in_the_tree_is_found() {
         let proto = package("interlock-proto", &[]);
         let clean = "interlock-proto v0.1.0\nserde v1.0.0\ntokio-free v1.0.0\n";
-        assert_eq!(runtime_in(clean, &proto), None);
-        let caught = format!("{clean}tokio v1.54.1\n");
-        assert!(runtime_in(&caught, &proto).is_some());
+        assert_eq!(caught(clean, &proto, RUNTIME).count(), 0);
+        let tree = format!("{clean}tokio v1.54.1\n");
+        assert_eq!(caught(&tree, &proto, RUNTIME).count(), 1);
     }
 }

@@ -1,316 +1,260 @@
 //! How a call asks its client's model what the state asks that it has led to.
 //!
 //! This is part of the commit: the step is taken, its lists are announced and its effects have run,
-//! and the call has not been answered. A client with a connection is asked over it and waited for.
-//! One of 2026-07-28 is told to come back, and what is left of the call travels with it, sealed;
-//! when it comes back, no handler runs again. What is decided here is decided in
-//! [`crate::sampling`].
+//! and the call has not been answered. A connected client is asked over its connection and waited
+//! for. A client of 2026-07-28 is told to come back, and what is left of the call travels with it,
+//! sealed; when it comes back, no handler runs again. What is done about a question is decided in
+//! `sampling_rules.rs`.
 
-use super::{No, Running};
 use crate::{
-    ask::AskError,
-    caller::Way,
-    clock,
-    convert::{self, Answer},
-    handler::{Prepared, Reply},
-    instance::{Asker, Held, Instance, Moved, Turn},
-    sampling::{self, Lapsed, Next, Reach, Said, Unfinished},
+    api::{Prepared, Reply},
+    call::{
+        Call, CallRefusal, Stop, commit, reserve, respond,
+        sampling_rules::{self as rules, Next, Reach},
+    },
+    context::{
+        client::{Caller, Way},
+        multi_round::{FinalAnswer, Unfinished},
+    },
+    core::Core,
+    model::elicitation::AskError,
+    wire::result::{self, Answer},
 };
-use interlock_proto::{Ability, Code, Refusal, invocation::Effect};
-use interlock_workflow::{Outcome, Workflow};
+use interlock_engine::{Asker, Instance, Reservation, Turn, sleep_until};
+use interlock_proto::{Ability, Refusal, invocation::Effect};
+use interlock_workflow::{Busy, Outcome};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
-impl Running {
-    /// Whom the states ask that the call leads to.
-    pub(super) fn asker(&self) -> Asker<'_> {
-        let caller = &self.shared.caller;
-        Asker {
-            principal: &caller.principal,
-            patience: self.inner().ask_timeout,
-            comes_back: match &caller.way {
-                Way::Session(_) => false,
-                Way::Alone { .. } => true,
-            },
+/// Whom the states ask that a call leads to.
+pub(super) fn asker<'a>(core: &Core, caller: &'a Caller) -> Asker<'a> {
+    Asker {
+        principal: &caller.principal,
+        timeout: core.environment.ask_timeout,
+        comes_back: match &caller.way {
+            Way::Session(_) => false,
+            Way::Alone { .. } => true,
+        },
+    }
+}
+
+/// The client has come back to this instance: no handler runs, and in the end the call is answered
+/// with what was to be said before.
+pub(super) fn take_up(call: &mut Call, instance: &Instance) -> Result<(), CallRefusal> {
+    let unfinished = call.unfinished();
+    let unfinished = unfinished.filter(|left| left.instance == **instance.id());
+    let Some(unfinished) = unfinished.cloned() else {
+        return Err(rules::spent().into());
+    };
+    call.advice.told = unfinished.told;
+    call.advice.warning = unfinished.warning;
+    call.outcome.kept = Some(Box::new(unfinished.said));
+    call.start.places = None;
+    call.start.handler = Some(Prepared::new(|_| {
+        let nothing = Reply::Text(Default::default());
+        std::future::ready(Ok(nothing))
+    }));
+    Ok(())
+}
+
+/// Takes up the question of an instance that waits for this client. The ticket is good for once: it
+/// is gone with the step that the answer takes.
+pub(super) async fn resume(call: &mut Call, instance: &Arc<Instance>) -> Result<Duration, Stop> {
+    let waiting = Arc::clone(instance);
+    let turn = call.wait_for(async move { waiting.turn(Busy::Wait).await });
+    let turn = turn.await?.ok_or_else(|| reserve::busy(call))?;
+    let resumed = resume_in_turn(call, turn).await;
+    call.now = call.core.clock.now();
+    // A client that has gone away meanwhile may come back another time.
+    call.check_signals()?;
+    Ok(resumed?)
+}
+
+async fn resume_in_turn(call: &mut Call, turn: Turn) -> Result<Duration, CallRefusal> {
+    let Some(unfinished) = call.unfinished() else {
+        return Err(rules::spent().into());
+    };
+    match turn.resume(&unfinished.ticket).await {
+        Ok(Some(reservation)) => {
+            call.reservation = Some(reservation);
+            Ok(call.core.times.execution)
         }
+        Ok(None) => Err(rules::spent().into()),
+        Err(error) => Err(reserve::unsaved(call, &error)),
     }
+}
 
-    /// What is left of the call, if its client has come back with an answer.
-    pub(super) fn unfinished(&self) -> Option<&Unfinished> {
-        match &self.shared.caller.way {
-            Way::Alone { round, .. } => round.unfinished(),
-            Way::Session(_) => None,
-        }
-    }
+/// Goes on with what the client has come back with.
+pub(super) async fn go_on(call: &mut Call, mut reservation: Reservation, outcome: Outcome) {
+    let shared = Arc::clone(&call.shared);
+    let Way::Alone { round, .. } = &shared.caller.way else {
+        return;
+    };
+    // A client that was kept from going on may come back another time.
+    let Some(unfinished) = round.unfinished().filter(|_| outcome == Outcome::Success) else {
+        return;
+    };
+    let asked = unfinished.asked;
+    let said = match round.answer(&rules::key(asked)) {
+        Some(said) => rules::answer(Ok(said)),
+        // It is asked again, as if it had not come back.
+        None => match come_back(call, &reservation, asked) {
+            Ok(()) => return reservation.leave_open(),
+            Err(why) => Err(why),
+        },
+    };
+    let no = match take_answer(call, &mut reservation, said).await {
+        Ok(true) => return ask_model(call, reservation, asked).await,
+        // Another request was faster.
+        Ok(false) => rules::spent().into(),
+        Err(no) => no,
+    };
+    call.outcome.kept = None;
+    call.outcome.reply = None;
+    call.outcome.refusal = Some(Box::new(no));
+}
 
-    /// The client has come back to this instance: no handler runs, and in the end the call is
-    /// answered with what was said before.
-    pub(super) fn take_up(&mut self, instance: &Instance) -> Result<(), No> {
-        let unfinished = self.unfinished();
-        let unfinished = unfinished.filter(|left| left.instance == **instance.id());
-        let unfinished = unfinished.cloned();
-        let Some(Unfinished {
-            told,
-            warning,
-            said,
-            ..
-        }) = unfinished
-        else {
-            return Err(sampling::spent().into());
-        };
-        self.told = told;
-        self.warning = warning;
-        self.kept = Some(Box::new(said));
-        self.places = None;
-        self.handler = Some(Prepared::new(|_| {
-            let nothing = Reply::Text(Default::default());
-            std::future::ready(Ok(nothing))
-        }));
-        Ok(())
-    }
-
-    /// Takes the turn at an instance that waits for this client. The ticket is good for once: it is
-    /// gone with the step that the answer takes.
-    pub(super) async fn resume(&mut self, held: Held, workflow: &Workflow) -> Result<Duration, No> {
-        let inner = Arc::clone(self.inner());
-        let Some(unfinished) = self.unfinished() else {
-            return Err(sampling::spent().into());
-        };
-        match held.resume(inner.books(workflow), &unfinished.ticket).await {
-            Ok(Some(turn)) => {
-                self.turn = Some(turn);
-                Ok(inner.times.execution)
-            }
-            Ok(None) => Err(sampling::spent().into()),
-            Err(error) => Err(self.unsaved(error)),
-        }
-    }
-
-    /// Goes on with what the client has come back with.
-    pub(super) async fn go_on(&mut self, workflow: &Workflow, mut turn: Turn, outcome: Outcome) {
-        let shared = Arc::clone(&self.shared);
-        let Way::Alone { round, .. } = &shared.caller.way else {
-            return;
-        };
-        // Whoever was kept from going on may come back another time.
-        let Some(unfinished) = round.unfinished().filter(|_| outcome == Outcome::Success) else {
-            return;
-        };
-        let asked = unfinished.asked;
-        let answer = match round.answer(&sampling::key(asked)) {
-            Some(said) => sampling::answer(Ok(said)),
-            // It is asked again, as if it had not come back.
-            None => match self.come_back(workflow, &turn, asked) {
-                Ok(()) => return turn.leave_open(),
+/// Asks what the state asks that the last step has led to, and goes on until nothing is asked. So
+/// many questions have been asked in this call before.
+pub(super) async fn ask_model(call: &mut Call, mut reservation: Reservation, mut asked: usize) {
+    while reservation.asks() {
+        let next = rules::next(asked, reach(call));
+        asked += 1;
+        let said = match next {
+            Next::Ask => ask_for_sample(call, &reservation).await,
+            Next::ComeBack => match come_back(call, &reservation, asked) {
+                Ok(()) => return reservation.leave_open(),
                 Err(why) => Err(why),
             },
-        };
-        let no = match self.take_answer(workflow, &mut turn, answer).await {
-            Ok(true) => return self.ask_model(workflow, turn, asked).await,
-            // Somebody else was faster.
-            Ok(false) => sampling::spent().into(),
-            Err(no) => no,
-        };
-        self.kept = None;
-        self.reply = None;
-        self.no = Some(no);
-    }
-
-    /// Asks what the state asks that the last step has led to, and goes on until nothing is asked.
-    /// So many questions have been asked in this call before.
-    pub(super) async fn ask_model(
-        &mut self,
-        workflow: &Workflow,
-        mut turn: Turn,
-        mut asked: usize,
-    ) {
-        while turn.asks() {
-            let next = sampling::next(asked, self.reach());
-            asked += 1;
-            let answer = match next {
-                Next::Ask => self.ask_for_sample(workflow, &turn).await,
-                Next::ComeBack => match self.come_back(workflow, &turn, asked) {
-                    Ok(()) => return turn.leave_open(),
-                    Err(why) => Err(why),
-                },
-                Next::Fail(why) => Err(why),
-                Next::Leave(why) => {
-                    let inner = Arc::clone(self.inner());
-                    if let Err(error) = turn.unasked(inner.books(workflow), &why).await {
-                        self.unsaved(error);
-                    }
-                    return;
+            Next::Fail(why) => Err(why),
+            Next::Leave(why) => {
+                if let Err(error) = reservation.unasked(&why).await {
+                    reserve::unsaved(call, &error);
                 }
-            };
-            // If the step could not be saved, what the call did holds all the same and is
-            // answered, and the question ends without an answer.
-            let Ok(true) = self.take_answer(workflow, &mut turn, answer).await else {
                 return;
-            };
-        }
-    }
-
-    /// How the client can be asked now.
-    fn reach(&mut self) -> Reach {
-        while self.signals.ready().is_some() {}
-        let caller = &self.shared.caller;
-        if self.signals.has_heard_cancel() {
-            return Reach::TookBack;
-        }
-        if self.signals.has_heard_shut_down() {
-            return Reach::Ending;
-        }
-        match (caller.can(Ability::Sampling), &caller.way) {
-            (Err(refusal), _) => Reach::Unable(refusal),
-            (Ok(()), Way::Session(_)) => Reach::Here,
-            (Ok(()), Way::Alone { .. }) => Reach::ComesBack,
-        }
-    }
-
-    /// Asks the client over its connection, and waits. The call's own clock does not run: it has
-    /// ended.
-    async fn ask_for_sample(&mut self, workflow: &Workflow, turn: &Turn) -> Result<Value, String> {
-        let shared = Arc::clone(&self.shared);
-        let principal = shared.caller.principal.facts();
-        let question = sampling::question(workflow, &turn.run(), &principal);
-        let (Way::Session(peer), Some(question)) = (&shared.caller.way, question) else {
-            return sampling::answer(Err(AskError::Ended));
-        };
-        let clock = &*shared.caller.inner().clock;
-        let late = clock.now() + shared.caller.inner().ask_timeout;
-        let (sender, answer) = oneshot::channel();
-        let ask = match peer.ask(&question, sender, &self.route) {
-            Ok(ask) => ask,
-            Err((refusal, _)) => return sampling::answer(Err(AskError::NotNow(refusal))),
-        };
-        // However the call ends, the question is taken back.
-        let number = shared.voice.number();
-        self.dialogue().asks.insert(number, ask);
-        let said = tokio::select! {
-            biased;
-            said = answer => Some(said.unwrap_or(Err(AskError::Ended))),
-            _ = self.signals.next() => None,
-            () = clock::sleep_until(clock, Some(late)) => Some(Err(AskError::Late)),
-        };
-        self.dialogue().asks.remove(&number);
-        peer.withdraw(ask, &self.route);
-        match said {
-            Some(said) => sampling::answer(said),
-            None => Err(self.reach().obstacle().unwrap_or_default()),
-        }
-    }
-
-    /// Tells the client to come back, with all that is left of the call.
-    fn come_back(&mut self, workflow: &Workflow, turn: &Turn, asked: usize) -> Result<(), String> {
-        let cannot = || "the client cannot be told to come back".to_owned();
-        let principal = self.shared.caller.principal.facts();
-        let question = sampling::question(workflow, &turn.run(), &principal);
-        let question = question.ok_or_else(cannot)?;
-        let instance = self.shared.instance().ok_or_else(cannot)?;
-        let unfinished = Unfinished {
-            instance: instance.id().to_string(),
-            ticket: turn.ticket().ok_or_else(cannot)?.to_owned(),
-            asked,
-            told: self.told.clone(),
-            warning: self.warning.clone(),
-            said: self.to_be_said().ok_or_else(cannot)?,
-        };
-        let until = turn.until().ok_or_else(cannot)?;
-        let Way::Alone { round, .. } = &self.shared.caller.way else {
-            return Err(cannot());
-        };
-        let question = (sampling::key(asked), &question);
-        let sealer = &self.shared.caller.inner().sealer;
-        let asks = round.ask_at_the_end(sealer, question, unfinished, until);
-        let mut asks = asks.map_err(|refusal| refusal.message().to_owned())?;
-        asks["_meta"] = self.stamp().meta().into();
-        self.said = Some(Answer::Asks(asks));
-        Ok(())
-    }
-
-    /// What the call would be answered with now.
-    fn to_be_said(&self) -> Option<Said> {
-        if let Some(said) = &self.kept {
-            return Some(Said::clone(said));
-        }
-        let stamp = self.inner().stamp(self.shared.caller.version, None);
-        if let Some(Effect::Refuse(refusal)) = self.orders.peek() {
-            let no = No::from(Refusal::clone(refusal));
-            return Said::of(&convert::refused(self.kind, no, stamp));
-        }
-        match self.reply.as_ref()? {
-            Ok(reply) => Said::of_reply(reply),
-            Err(failure) => Said::of(&convert::failed(self.kind, failure, stamp)),
-        }
-    }
-
-    /// Takes the step for an answer, or for none, and does what follows. False: it was not taken,
-    /// as somebody else has moved the instance.
-    async fn take_answer(
-        &mut self,
-        workflow: &Workflow,
-        turn: &mut Turn,
-        answer: Result<Value, String>,
-    ) -> Result<bool, No> {
-        let inner = Arc::clone(self.inner());
-        let said = answer.as_ref().map_err(String::as_str);
-        let sampled = turn.sampled(inner.books(workflow), said, self.asker());
-        match sampled.await {
-            Ok(Some(moved)) => {
-                self.follow(workflow, turn, moved, |_| answer.ok()).await;
-                Ok(true)
             }
-            Ok(None) => {
-                let name = &*self.name;
-                tracing::warn!(name, "an instance moved while its client was asked");
-                self.after = None;
-                Ok(false)
-            }
-            Err(error) => Err(self.unsaved(error)),
-        }
-    }
-
-    /// What follows a step: everybody hears of it, and what it sets off runs.
-    pub(super) async fn follow(
-        &mut self,
-        workflow: &Workflow,
-        turn: &mut Turn,
-        mut moved: Moved,
-        result: impl FnOnce(&Self) -> Option<Value> + Send,
-    ) {
-        let set_off = moved.set_off.take();
-        self.moved(&moved);
-        let Some(mut set_off) = set_off else {
+        };
+        // If the step could not be saved, what the call did holds all the same and is answered, and
+        // the question ends without an answer.
+        let Ok(true) = take_answer(call, &mut reservation, said).await else {
             return;
         };
-        let inner = Arc::clone(self.inner());
-        let effects = inner.effects.as_ref();
-        if effects.is_some_and(|effects| effects.want_result(&set_off.names)) {
-            set_off.done.result = result(self);
-        }
-        if let Some(moved) = turn.perform(inner.books(workflow), *set_off).await {
-            self.moved(&moved);
-        }
     }
+}
 
-    /// Answers with what was said before its client was told to come back.
-    pub(super) fn respond_as_kept(&mut self, said: Said) {
-        let answer = match said.restored(self.kind) {
-            Ok(mut reply) => {
-                self.warn_in(&mut reply);
-                convert::replied(reply, self.stamp())
-            }
-            Err(Lapsed::Error(code, mut error)) => {
-                if let (Some(warning), Some(message)) =
-                    (self.warning.take(), error["message"].as_str())
-                {
-                    error["message"] = format!("{message} {warning}").into();
-                }
-                Answer::Error(code, error)
-            }
-            Err(Lapsed::Unreadable) => No::from(Refusal::new(Code::InternalError)).into(),
-        };
-        self.said = Some(answer);
+/// How the client can be asked now.
+fn reach(call: &mut Call) -> Reach {
+    while call.signals.ready().is_some() {}
+    let caller = &call.shared.caller;
+    if call.signals.is_cancelled() {
+        return Reach::TookBack;
+    }
+    if call.signals.is_shutting_down() {
+        return Reach::Ending;
+    }
+    match (caller.can(Ability::Sampling), &caller.way) {
+        (Err(refusal), _) => Reach::Unable(refusal),
+        (Ok(()), Way::Session(_)) => Reach::Here,
+        (Ok(()), Way::Alone { .. }) => Reach::ComesBack,
+    }
+}
+
+/// Asks the client over its connection, and waits. The call's own clock does not run: it has ended.
+async fn ask_for_sample(call: &mut Call, reservation: &Reservation) -> Result<Value, String> {
+    let principal = call.shared.caller.principal.facts();
+    let instance = reservation.instance();
+    let question = rules::question(instance.workflow(), &instance.run(), &principal);
+    let (Some(link), Some(question)) = (call.link().cloned(), question) else {
+        return rules::answer(Err(AskError::Ended));
+    };
+    let clock = Arc::clone(&call.core.clock);
+    let late = clock.now() + call.core.environment.ask_timeout;
+    let (sender, answer) = oneshot::channel();
+    let ask = match link.ask(&question, sender, &call.route) {
+        Ok(ask) => ask,
+        Err((refusal, _)) => return rules::answer(Err(AskError::NotNow(refusal))),
+    };
+    // However the call ends, the question is withdrawn.
+    let number = call.shared.channel.next_question_number();
+    call.conversation().asks.insert(number, ask);
+    let said = tokio::select! {
+        biased;
+        said = answer => Some(said.unwrap_or(Err(AskError::Ended))),
+        _ = call.signals.next() => None,
+        () = sleep_until(&*clock, Some(late)) => Some(Err(AskError::Late)),
+    };
+    call.conversation().asks.remove(&number);
+    link.withdraw(ask, &call.route);
+    match said {
+        Some(said) => rules::answer(said),
+        None => Err(reach(call).obstacle().unwrap_or_default()),
+    }
+}
+
+/// Tells the client to come back, with all that is left of the call.
+fn come_back(call: &mut Call, reservation: &Reservation, asked: usize) -> Result<(), String> {
+    let cannot = || "the client cannot be told to come back".to_owned();
+    let principal = call.shared.caller.principal.facts();
+    let instance = reservation.instance();
+    let question = rules::question(instance.workflow(), &instance.run(), &principal);
+    let question = question.ok_or_else(cannot)?;
+    let unfinished = Unfinished {
+        instance: instance.id().to_string(),
+        ticket: reservation.ticket().ok_or_else(cannot)?.to_owned(),
+        asked,
+        told: call.advice.told.clone(),
+        warning: call.advice.warning.clone(),
+        said: to_be_said(call).ok_or_else(cannot)?,
+    };
+    let until = reservation.until().ok_or_else(cannot)?;
+    let Way::Alone { round, .. } = &call.shared.caller.way else {
+        return Err(cannot());
+    };
+    let question = (rules::key(asked), &question);
+    let asks = round.ask_at_the_end(&call.core.sealer, question, unfinished, until);
+    let mut asks = asks.map_err(|refusal| refusal.message().to_owned())?;
+    asks["_meta"] = respond::stamp(call).object().into();
+    call.outcome.answer = Some(Answer::Asks(asks));
+    Ok(())
+}
+
+/// What the call would be answered with now.
+fn to_be_said(call: &Call) -> Option<FinalAnswer> {
+    if let Some(said) = &call.outcome.kept {
+        return Some(FinalAnswer::clone(said));
+    }
+    let stamp = call.core.stamp(call.shared.caller.version, None);
+    if let Some(Effect::Refuse(refusal)) = call.machine.peek() {
+        let no = CallRefusal::from(Refusal::clone(refusal));
+        return FinalAnswer::of(&result::refused(call.start.kind, no, stamp));
+    }
+    match call.outcome.reply.as_ref()? {
+        Ok(reply) => FinalAnswer::of_reply(reply),
+        Err(failure) => FinalAnswer::of(&result::failed(call.start.kind, failure, stamp)),
+    }
+}
+
+/// Commits the step for an answer, or for none, and does what follows. False: it was not taken, as
+/// another request has moved the instance.
+async fn take_answer(
+    call: &mut Call,
+    reservation: &mut Reservation,
+    said: Result<Value, String>,
+) -> Result<bool, CallRefusal> {
+    let asker = asker(&call.core, &call.shared.caller);
+    let answer = said.as_ref().map_err(String::as_str);
+    match reservation.sampled(answer, asker).await {
+        Ok(Some(mut committed)) => {
+            commit::follow(call, reservation, &mut committed, |_| said.ok()).await;
+            Ok(true)
+        }
+        Ok(None) => {
+            let name = &*call.start.name;
+            tracing::warn!(name, "an instance moved while its client was asked");
+            call.advice.after = None;
+            Ok(false)
+        }
+        Err(error) => Err(reserve::unsaved(call, &error)),
     }
 }

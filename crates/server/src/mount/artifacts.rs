@@ -1,16 +1,15 @@
-//! Ours, made of what a handler has: each says of itself what the handler's own list says.
+//! The server's own tools, resources and prompts, made of what a handler lists.
 
-use super::{
-    Mounted,
-    call::{self, Wanted},
-};
 use crate::{
+    api::{Completion, Partial, Prompt, Resource, ResourceTemplate, Tool},
     context::Context,
-    failure::Failure,
-    handler::{Completion, Partial, Prompt, Resource, ResourceTemplate, Tool},
     model::{
         CallToolResult, GetPromptResult, JsonObject, PromptModel, ReadResourceResult,
-        ResourceModel, ResourceTemplateModel, ToolModel,
+        ResourceModel, ResourceTemplateModel, ToolModel, failure::Failure,
+    },
+    mount::{
+        Mounted,
+        call::{self, HandlerRequest},
     },
 };
 use interlock_workflow::UriTemplate;
@@ -20,7 +19,7 @@ use std::sync::Arc;
 impl Mounted {
     pub(super) fn tool(self: &Arc<Self>, mut model: ToolModel) -> Tool {
         let (mounted, theirs) = (Arc::clone(self), model.name.to_string());
-        model.name = self.named(&theirs).into();
+        model.name = self.prefixed(&theirs).into();
         let mut schema = JsonObject::clone(&model.input_schema);
         // Arguments are an object anyway, and clients want to be told so.
         schema.entry("type").or_insert_with(|| "object".into());
@@ -70,7 +69,7 @@ impl Mounted {
     pub(super) fn prompt(self: &Arc<Self>, mut model: PromptModel) -> Prompt {
         let (mounted, theirs) = (Arc::clone(self), model.name.clone());
         let of = Reference::for_prompt(theirs.clone());
-        model.name = self.named(&theirs);
+        model.name = self.prefixed(&theirs);
         let mut prompt = Prompt::new(model.name.clone(), move |arguments, context| {
             let (mounted, name) = (Arc::clone(&mounted), theirs.clone());
             async move { mounted.get_prompt(name, arguments, context).await }
@@ -86,12 +85,12 @@ impl Mounted {
         })
     }
 
-    /// What suggests values for an argument.
+    /// Completes one argument.
     fn completer(
         self: &Arc<Self>,
         of: Reference,
         argument: &str,
-    ) -> impl Fn(Partial, Context) -> Suggesting + Send + Sync + 'static {
+    ) -> impl Fn(Partial, Context) -> CompletionFuture + Send + Sync + 'static {
         let (mounted, argument) = (Arc::clone(self), argument.to_owned());
         move |partial, context| {
             let (mounted, of, argument) = (Arc::clone(&mounted), of.clone(), argument.clone());
@@ -105,8 +104,8 @@ impl Mounted {
         arguments: JsonObject,
         context: Context,
     ) -> Result<CallToolResult, Failure> {
-        let wanted = Wanted::Tool { name, arguments };
-        let ServerResult::CallToolResult(result) = call::run(self, wanted, context).await? else {
+        let request = HandlerRequest::Tool { name, arguments };
+        let ServerResult::CallToolResult(result) = call::run(self, request, context).await? else {
             return Err(Failure::new("what the handler answers is no tool result"));
         };
         Ok(result)
@@ -117,8 +116,8 @@ impl Mounted {
         uri: String,
         context: Context,
     ) -> Result<ReadResourceResult, Failure> {
-        let wanted = Wanted::Resource { uri };
-        let ServerResult::ReadResourceResult(result) = call::run(self, wanted, context).await?
+        let request = HandlerRequest::Resource { uri };
+        let ServerResult::ReadResourceResult(result) = call::run(self, request, context).await?
         else {
             return Err(Failure::new("what the handler answers is no resource"));
         };
@@ -131,8 +130,8 @@ impl Mounted {
         arguments: JsonObject,
         context: Context,
     ) -> Result<GetPromptResult, Failure> {
-        let wanted = Wanted::Prompt { name, arguments };
-        let ServerResult::GetPromptResult(result) = call::run(self, wanted, context).await? else {
+        let request = HandlerRequest::Prompt { name, arguments };
+        let ServerResult::GetPromptResult(result) = call::run(self, request, context).await? else {
             return Err(Failure::new("what the handler answers is no prompt"));
         };
         Ok(result)
@@ -145,12 +144,12 @@ impl Mounted {
         partial: Partial,
         context: Context,
     ) -> Result<Completion, Failure> {
-        let wanted = Wanted::Completion {
+        let request = HandlerRequest::Completion {
             of,
             argument,
             partial,
         };
-        let ServerResult::CompleteResult(result) = call::run(self, wanted, context).await? else {
+        let ServerResult::CompleteResult(result) = call::run(self, request, context).await? else {
             return Err(Failure::new("what the handler answers is no completion"));
         };
         let found = result.completion;
@@ -163,4 +162,4 @@ impl Mounted {
     }
 }
 
-type Suggesting = futures_util::future::BoxFuture<'static, Result<Completion, Failure>>;
+type CompletionFuture = futures_util::future::BoxFuture<'static, Result<Completion, Failure>>;

@@ -1,7 +1,7 @@
 //! One call of a mounted handler.
 //!
-//! The handler and whoever listens to its peer run in one future, so that what it says comes in
-//! order, and who ends the call ends both.
+//! The handler and the listener to its peer run in one future, so that what it says comes in order,
+//! and dropping the call ends both.
 
 #![expect(
     deprecated,
@@ -12,13 +12,16 @@
     reason = "what rmcp can say may become more"
 )]
 
-use super::{
-    Mounted,
-    asking::{self, Keys},
-    convert,
-    line::{Line, Word, Words},
+use crate::{
+    api::Partial,
+    context::Context,
+    model::{JsonObject, failure::Failure},
+    mount::{
+        Mounted, convert,
+        questions::{self, QuestionKeys},
+        transport::{HandlerConnection, PeerMessage, PeerMessages},
+    },
 };
-use crate::{context::Context, failure::Failure, handler::Partial, model::JsonObject};
 use futures_util::{
     StreamExt,
     future::{BoxFuture, join_all},
@@ -41,21 +44,21 @@ use std::{
     collections::{BTreeMap, HashMap},
     convert::Infallible,
     future::poll_fn,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{LazyLock, atomic::Ordering},
     task::Poll,
 };
 use tokio::sync::oneshot;
 
 /// How often a handler may ask for input before it answers.
-const ROUNDS: usize = 10;
+const MOST_ROUNDS: usize = 10;
 
 /// A person has done at a URL what they were asked to do. rmcp has no type for it.
 const VISITED: &str = "notifications/elicitation/complete";
 
 /// What a handler is called for.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+pub(super) enum HandlerRequest {
     Tool {
         name: String,
         arguments: JsonObject,
@@ -74,7 +77,7 @@ pub(super) enum Wanted {
     },
 }
 
-impl Wanted {
+impl HandlerRequest {
     const fn kind(&self) -> Kind {
         match self {
             Self::Tool { .. } => Kind::Tool,
@@ -83,21 +86,21 @@ impl Wanted {
         }
     }
 
-    fn request(&self, given: Given) -> ClientRequest {
+    fn with_input(&self, input: CollectedInput) -> ClientRequest {
         match self.clone() {
             Self::Tool { name, arguments } => {
                 let mut params = CallToolRequestParams::new(name).with_arguments(arguments);
-                (params.input_responses, params.request_state) = (given.answers, given.state);
+                (params.input_responses, params.request_state) = (input.answers, input.state);
                 ClientRequest::CallToolRequest(CallToolRequest::new(params))
             }
             Self::Resource { uri } => {
                 let mut params = ReadResourceRequestParams::new(uri);
-                (params.input_responses, params.request_state) = (given.answers, given.state);
+                (params.input_responses, params.request_state) = (input.answers, input.state);
                 ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
             }
             Self::Prompt { name, arguments } => {
                 let mut params = GetPromptRequestParams::new(name).with_arguments(arguments);
-                (params.input_responses, params.request_state) = (given.answers, given.state);
+                (params.input_responses, params.request_state) = (input.answers, input.state);
                 ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
             }
             Self::Completion {
@@ -117,23 +120,26 @@ impl Wanted {
     }
 }
 
-/// What a handler asked for before, and gets now.
+/// The input that a handler asked for by its last result.
 #[derive(Debug, Default)]
-struct Given {
+struct CollectedInput {
     answers: Option<InputResponses>,
     state: Option<String>,
 }
 
-/// Nobody: a call's connection takes no requests.
-struct Nobody;
+/// The service of a call's connection, which takes no requests.
+struct NoService;
 
-impl Service<RoleServer> for Nobody {
+impl Service<RoleServer> for NoService {
     async fn handle_request(
         &self,
         _: ClientRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
-        Err(ErrorData::invalid_request("nobody is asked here", None))
+        Err(ErrorData::invalid_request(
+            "this connection takes no requests",
+            None,
+        ))
     }
 
     async fn handle_notification(
@@ -144,7 +150,7 @@ impl Service<RoleServer> for Nobody {
         Ok(())
     }
 
-    /// Of each connection rmcp asks for it, and makes no use of it.
+    /// rmcp asks for it at each connection, and makes no use of it.
     fn get_info(&self) -> ServerConfig {
         static INFO: LazyLock<ServerConfig> = LazyLock::new(|| {
             let nameless = Implementation::new("", "");
@@ -154,39 +160,41 @@ impl Service<RoleServer> for Nobody {
     }
 }
 
-/// A call, as all its rounds have it.
+/// What all rounds of a call share.
 struct Call<'a> {
     mounted: &'a Mounted,
     context: &'a Context,
-    line: &'a Line<Nobody>,
+    connection: &'a HandlerConnection<NoService>,
     id: RequestId,
-    keys: Keys,
+    keys: QuestionKeys,
 }
 
-/// Calls the handler for what is wanted.
+/// Calls the handler.
 pub(super) async fn run(
     mounted: &Mounted,
-    wanted: Wanted,
+    wanted: HandlerRequest,
     context: Context,
 ) -> Result<ServerResult, Failure> {
-    let (line, words) = Line::open(Nobody, convert::introduction(&context));
+    let (connection, messages) =
+        HandlerConnection::open(NoService, convert::introduction(&context));
     let call = Call {
         mounted,
         context: &context,
-        line: &line,
-        id: RequestId::Number(mounted.calls.fetch_add(1, Ordering::Relaxed)),
-        keys: Keys::default(),
+        connection: &connection,
+        id: RequestId::Number(mounted.next_call.fetch_add(1, Ordering::Relaxed)),
+        keys: QuestionKeys::default(),
     };
     let request = call.request();
     let stop = request.ct.clone();
-    // Whatever the handler has started for this call learns of its end.
+    // What the handler has spawned for this call sees its end.
     let _end = stop.clone().drop_guard();
-    let mut work = pin!(call.converse(&wanted, request));
-    let result = match at_once(work.as_mut()).await {
-        Some(result) => result,
-        None => {
-            // It has to wait, so it may speak, and be told to stop. What that takes is in a box, or
-            // calls that need not wait would have to carry it.
+    let mut work = pin!(call.run_rounds(&wanted, request));
+    let first = poll_fn(|task| Poll::Ready(work.as_mut().poll(task))).await;
+    let result = match first {
+        Poll::Ready(result) => result,
+        Poll::Pending => {
+            // It has to wait, so it may speak, and be told to stop. The box keeps the future of
+            // calls that need not wait small.
             let stopping = async {
                 context.cancelled().await;
                 stop.cancel();
@@ -195,7 +203,7 @@ pub(super) async fn run(
             Box::pin(async {
                 tokio::select! {
                     biased;
-                    never = Listening::new(&call).listen(words) => match never {},
+                    never = PeerListener::new(&call).run(messages) => match never {},
                     never = stopping => match never {},
                     result = work => result,
                 }
@@ -211,19 +219,10 @@ pub(super) async fn run(
     })
 }
 
-/// What comes of it without waiting, if anything does.
-async fn at_once<T>(mut work: Pin<&mut impl Future<Output = T>>) -> Option<T> {
-    let polled = poll_fn(|task| Poll::Ready(work.as_mut().poll(task)));
-    match polled.await {
-        Poll::Ready(result) => Some(result),
-        Poll::Pending => None,
-    }
-}
-
 impl Call<'_> {
-    /// What the handler is to know of the request.
+    /// What the handler is told about the request.
     fn request(&self) -> RequestContext<RoleServer> {
-        let mut request = RequestContext::new(self.id.clone(), self.line.peer().clone());
+        let mut request = RequestContext::new(self.id.clone(), self.connection.peer().clone());
         let spoken = self.mounted.handler.supported_protocol_versions();
         request.meta = convert::meta(self.context, &spoken);
         request.extensions.insert(self.context.clone());
@@ -231,43 +230,43 @@ impl Call<'_> {
     }
 
     /// Calls the handler, and gives it what it asks for by its results, until it answers.
-    async fn converse(
+    async fn run_rounds(
         &self,
-        wanted: &Wanted,
+        wanted: &HandlerRequest,
         request: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
         let handler = &self.mounted.handler;
         let stop = request.ct.clone();
-        let mut next = (Given::default(), request);
-        for _ in 0..ROUNDS {
-            let (given, request) = next;
+        let mut next = (CollectedInput::default(), request);
+        for _ in 0..MOST_ROUNDS {
+            let (input, request) = next;
             let result = handler
-                .handle_request(wanted.request(given), request)
+                .handle_request(wanted.with_input(input), request)
                 .await?;
             let ServerResult::InputRequiredResult(asks) = result else {
                 return Ok(result);
             };
-            let given = Box::pin(give(self.context, &self.keys, asks)).await?;
+            let input = Box::pin(collect_input(self.context, &self.keys, asks)).await?;
             let mut request = self.request();
             request.ct = stop.clone();
-            next = (given, request);
+            next = (input, request);
         }
-        let message = format!("the handler asked for input {ROUNDS} times and did not answer");
+        let message = format!("the handler asked for input {MOST_ROUNDS} times and did not answer");
         Err(ErrorData::internal_error(message, None))
     }
 }
 
-/// Asks the client everything at once.
-async fn give(
+/// Asks the client everything that a result asks for, at once.
+async fn collect_input(
     context: &Context,
-    keys: &Keys,
+    keys: &QuestionKeys,
     asks: InputRequiredResult,
-) -> Result<Given, ErrorData> {
+) -> Result<CollectedInput, ErrorData> {
     let asks_for = asks.input_requests.unwrap_or_default();
     let questions = asks_for.into_iter().map(|(name, request)| {
         let key = keys.named(&name);
         async move {
-            let answer = asking::fulfil(context, &key, request).await;
+            let answer = questions::fulfil(context, &key, request).await;
             (name, answer)
         }
     });
@@ -275,7 +274,7 @@ async fn give(
     for (name, answer) in join_all(questions).await {
         answers.insert(name, answer.map_err(convert::unanswered)?);
     }
-    Ok(Given {
+    Ok(CollectedInput {
         answers: Some(answers).filter(|answers| !answers.is_empty()),
         state: asks.request_state,
     })
@@ -283,36 +282,36 @@ async fn give(
 
 type Answered = (RequestId, Option<Result<ClientResult, ErrorData>>);
 
-/// Listens to a handler's peer, and does what is said there.
-struct Listening<'a> {
+/// Listens to a handler's peer.
+struct PeerListener<'a> {
     call: &'a Call<'a>,
     progress: Option<ProgressToken>,
     questions: FuturesUnordered<BoxFuture<'a, Answered>>,
-    /// What is being asked. Who lets go of one does not want to know any more.
-    open: HashMap<RequestId, oneshot::Sender<Infallible>>,
+    /// The open requests of the handler. Dropping a sender withdraws the question.
+    pending: HashMap<RequestId, oneshot::Sender<Infallible>>,
 }
 
-impl<'a> Listening<'a> {
+impl<'a> PeerListener<'a> {
     fn new(call: &'a Call<'a>) -> Self {
         Self {
             call,
             progress: convert::progress(call.context),
             questions: FuturesUnordered::new(),
-            open: HashMap::new(),
+            pending: HashMap::new(),
         }
     }
 
-    /// Does what is said, in the order in which it is said.
-    async fn listen(mut self, words: Words) -> Infallible {
+    /// Handles messages in order.
+    async fn run(mut self, mut messages: PeerMessages) -> Infallible {
         loop {
             tokio::select! {
                 biased;
                 Some(answered) = self.questions.next() => self.answer(answered),
-                Some(word) = words.next() => match word {
-                    Word::Request(id, request) => self.ask(id, request),
-                    Word::Notification(notification, heard) => {
-                        self.hear(notification).await;
-                        let _ = heard.send(());
+                Some(message) = messages.recv() => match *message {
+                    PeerMessage::Request(id, request) => self.ask(id, request),
+                    PeerMessage::Notification(notification, done) => {
+                        self.on_notification(notification).await;
+                        let _ = done.send(());
                     }
                 },
                 else => std::future::pending().await,
@@ -321,27 +320,27 @@ impl<'a> Listening<'a> {
     }
 
     fn answer(&mut self, (id, answer): Answered) {
-        self.open.remove(&id);
+        self.pending.remove(&id);
         if let Some(answer) = answer {
-            self.call.line.answer(id, answer);
+            self.call.connection.answer(id, answer);
         }
     }
 
     fn ask(&mut self, id: RequestId, request: ServerRequest) {
-        let (open, unwanted) = oneshot::channel();
-        self.open.insert(id.clone(), open);
+        let (pending, withdrawn) = oneshot::channel();
+        self.pending.insert(id.clone(), pending);
         let key = self.call.keys.next();
         let context = self.call.context;
         self.questions.push(Box::pin(async move {
             let answer = tokio::select! {
-                answer = asking::ask(context, &key, request) => Some(answer),
-                _ = unwanted => None,
+                answer = questions::ask(context, &key, request) => Some(answer),
+                _ = withdrawn => None,
             };
             (id, answer)
         }));
     }
 
-    async fn hear(&mut self, notification: ServerNotification) {
+    async fn on_notification(&mut self, notification: ServerNotification) {
         match notification {
             ServerNotification::ProgressNotification(said) => self.progress(said.params).await,
             ServerNotification::LoggingMessageNotification(said) => {
@@ -354,7 +353,7 @@ impl<'a> Listening<'a> {
             }
             ServerNotification::CancelledNotification(said) => {
                 if let Some(id) = said.params.request_id {
-                    self.open.remove(&id);
+                    self.pending.remove(&id);
                 }
             }
             ServerNotification::CustomNotification(said) if said.method == VISITED => {
@@ -366,13 +365,13 @@ impl<'a> Listening<'a> {
                     self.call.context.visited(id);
                 }
             }
-            other => self.call.mounted.hear(other),
+            other => self.call.mounted.on_notification(other),
         }
     }
 
     async fn progress(&mut self, said: ProgressNotificationParam) {
         if self.progress.as_ref() != Some(&said.progress_token) {
-            tracing::debug!("progress of another request is not told");
+            tracing::debug!("progress of another request is dropped");
             return;
         }
         let context = self.call.context;

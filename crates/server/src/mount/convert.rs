@@ -1,4 +1,4 @@
-//! Between rmcp's words and ours.
+//! Translates between rmcp's types and ours.
 
 #![expect(
     deprecated,
@@ -6,10 +6,8 @@
 )]
 
 use crate::{
-    ask::AskError,
     context::Context,
-    failure::Failure,
-    model::{ClientCapabilities, Implementation},
+    model::{ClientCapabilities, Implementation, elicitation::AskError, failure::Failure},
 };
 use interlock_proto::{Level, Refusal, RpcCode, Version, era};
 use interlock_workflow::Kind;
@@ -59,8 +57,8 @@ pub(super) fn introduction(context: &Context) -> InitializeRequestParams {
 }
 
 fn client(context: &Context) -> Implementation {
-    let nobody = || Implementation::new("unknown", "unknown");
-    context.client().unwrap_or_else(nobody)
+    let unknown = || Implementation::new("unknown", "unknown");
+    context.client().unwrap_or_else(unknown)
 }
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -90,8 +88,8 @@ pub(super) fn meta(context: &Context, spoken: &[ProtocolVersion]) -> RequestMeta
         }
         withhold_tasks(&mut meta);
     } else {
-        // A handler of the handshake era is not bothered with what it does not know, and whoever
-        // said `initialize` has said all this there.
+        // A handler of the handshake era does not know these members, and in that era clients say
+        // all this in `initialize`.
         for key in [VERSION, CAPABILITIES, CLIENT, LEVEL] {
             meta.shift_remove(key);
         }

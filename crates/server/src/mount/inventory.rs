@@ -1,12 +1,14 @@
-//! What a handler has, page by page.
+//! Reads the lists of a handler, page by page.
 
 #![expect(
     clippy::wildcard_enum_match_arm,
     reason = "what rmcp can say may become more"
 )]
 
-use super::{Handler, MountError};
-use crate::model::{PromptModel, ResourceModel, ResourceTemplateModel, ToolModel};
+use crate::{
+    model::{PromptModel, ResourceModel, ResourceTemplateModel, ToolModel},
+    mount::{Handler, MountError},
+};
 use rmcp::{
     RoleServer,
     model::{
@@ -26,19 +28,19 @@ pub(super) struct Inventory {
 }
 
 /// How many pages a list may have.
-const PAGES: usize = 1000;
+const MOST_PAGES: usize = 1000;
 
 /// One page: what it holds, and where the next one is.
 type Page<T> = (Vec<T>, Option<String>);
 
-/// Asks one handler, in one context.
-pub(super) struct Asking<'a> {
+/// Reads the lists of one handler, in one context.
+pub(super) struct Lister<'a> {
     pub(super) handler: &'a Handler,
     pub(super) context: RequestContext<RoleServer>,
 }
 
-impl Asking<'_> {
-    pub(super) async fn everything(&self) -> Result<Inventory, MountError> {
+impl Lister<'_> {
+    pub(super) async fn all(&self) -> Result<Inventory, MountError> {
         Ok(Inventory {
             tools: self.tools().await?,
             resources: self.resources().await?,
@@ -98,12 +100,12 @@ impl Asking<'_> {
     ) -> Result<Vec<T>, MountError> {
         let mut all = Vec::new();
         let mut cursor = None;
-        for _ in 0..PAGES {
+        for _ in 0..MOST_PAGES {
             let request = ask(PaginatedRequestParams::default().with_cursor(cursor));
             let answer = self.handler.handle_request(request, self.context.clone());
             let result = match answer.await {
                 Ok(result) => result,
-                // A handler that knows no such list has nothing to put on it.
+                // A handler without such a list has nothing to put on it.
                 Err(error) if error.code == ErrorCode::METHOD_NOT_FOUND => return Ok(all),
                 Err(error) => return Err(MountError::List { what, error }),
             };

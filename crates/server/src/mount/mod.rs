@@ -1,17 +1,24 @@
-//! Handlers that were written for rmcp's own server, as parts of ours.
+//! Serves handlers that were written for rmcp's own server.
+//!
+//! This room turns what a handler lists into the server's own tools, resources and prompts, keeps
+//! them alike, and translates calls and questions both ways. It is the only user of
+//! `rmcp::service`. It knows the core and what lies to its right, and no session or transport.
 
 mod artifacts;
-mod asking;
 mod call;
 mod convert;
+mod handler;
 mod inventory;
-mod line;
-mod mounted;
-mod steward;
+mod questions;
+mod sync;
+mod transport;
 
-pub(crate) use mounted::Mounted;
+pub(crate) use handler::Mounted;
 
-use crate::{builder::Builder, route::lock};
+use crate::{
+    api::{Prompt, Resource, ResourceTemplate, Tool},
+    outbound::lock,
+};
 use inventory::Inventory;
 use rmcp::{ErrorData, RoleServer, Service, service::DynService};
 use std::{fmt, sync::Arc};
@@ -115,7 +122,7 @@ type Handler = dyn DynService<RoleServer>;
 /// request was at fault: parse error, invalid request, method not found, invalid params, missing
 /// client capability, and on 2025-11-25 URL elicitation required.
 ///
-/// What the handler does not list, nobody can read, even if the handler would answer.
+/// What the handler does not list cannot be read, even if the handler would answer.
 ///
 /// # What it costs
 ///
@@ -133,6 +140,16 @@ pub struct Mount {
     instructions: Option<String>,
     inventory: Inventory,
     prefix: String,
+}
+
+/// Everything that a handler has, as parts of a server.
+pub(crate) struct Parts {
+    pub(crate) mounted: Arc<Mounted>,
+    pub(crate) instructions: Option<String>,
+    pub(crate) tools: Vec<Tool>,
+    pub(crate) resources: Vec<Resource>,
+    pub(crate) templates: Vec<ResourceTemplate>,
+    pub(crate) prompts: Vec<Prompt>,
 }
 
 /// Why a handler cannot be mounted.
@@ -172,8 +189,8 @@ impl Mount {
     /// If it does not say so.
     pub async fn new(handler: impl Service<RoleServer>) -> Result<Self, MountError> {
         let mounted = Mounted::new(Arc::new(handler));
-        let instructions = mounted.introduce().await?.instructions.clone();
-        let inventory = mounted.asking().everything().await?;
+        let instructions = mounted.initialize().await?.instructions.clone();
+        let inventory = mounted.lister().all().await?;
         Ok(Self {
             mounted,
             instructions,
@@ -189,41 +206,34 @@ impl Mount {
         self.prefix = prefix.into();
         self
     }
+
+    pub(crate) fn into_parts(self) -> Parts {
+        let Self {
+            mounted,
+            instructions,
+            inventory,
+            prefix,
+        } = self;
+        mounted.prefix.get_or_init(|| prefix);
+        let tools = inventory.tools.iter().cloned();
+        let resources = inventory.resources.iter().cloned();
+        let templates = inventory.templates.iter().cloned();
+        let prompts = inventory.prompts.iter().cloned();
+        let parts = Parts {
+            instructions,
+            tools: tools.map(|model| mounted.tool(model)).collect(),
+            resources: resources.map(|model| mounted.resource(model)).collect(),
+            templates: templates.map(|model| mounted.template(model)).collect(),
+            prompts: prompts.map(|model| mounted.prompt(model)).collect(),
+            mounted: Arc::clone(&mounted),
+        };
+        *lock(&mounted.synced) = inventory;
+        parts
+    }
 }
 
 impl fmt::Debug for Mount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Mount").field(&self.mounted).finish()
-    }
-}
-
-impl Builder {
-    /// Adds everything that a handler of rmcp's has. Its instructions become the server's, if that
-    /// has none yet.
-    pub fn mount(self, mount: Mount) -> Self {
-        let Mount {
-            mounted,
-            instructions,
-            inventory,
-            prefix,
-        } = mount;
-        mounted.prefix.get_or_init(|| prefix);
-        let mut builder = self;
-        builder.instructions = builder.instructions.or(instructions);
-        for model in &inventory.tools {
-            builder = builder.tool(mounted.tool(model.clone()));
-        }
-        for model in &inventory.resources {
-            builder = builder.resource(mounted.resource(model.clone()));
-        }
-        for model in &inventory.templates {
-            builder = builder.template(mounted.template(model.clone()));
-        }
-        for model in &inventory.prompts {
-            builder = builder.prompt(mounted.prompt(model.clone()));
-        }
-        *lock(&mounted.shown) = inventory;
-        builder.mounts.push(mounted);
-        builder
     }
 }

@@ -1,6 +1,6 @@
 //! The examples do what they say, as processes behind real pipes.
 
-use crate::common::refusal;
+use crate::support::messages::refusal;
 use interlock_testkit::pipes;
 use serde_json::json;
 

@@ -41,31 +41,6 @@ pub async fn what_was_committed_is_loaded(store: &dyn Store) {
     );
 }
 
-/// What a store commits at once is there, conflicts as it must, and is journalled. What it does not
-/// commit at once it leaves alone.
-pub async fn what_is_committed_at_once_is_committed_or_nothing_is_done(store: &dyn Store) {
-    let key = key(&fresh(), "a");
-    let change = Change::create(key.clone(), Value::new(*b"first"));
-    let entry = Entry::new(key.clone(), *b"began");
-    let (changes, entries) = (&[change], &[entry]);
-    let Some(committed) = store.commit_at_once(changes, entries, NOW) else {
-        assert_eq!(load(store, &key).await, None, "it said that it did nothing");
-        assert!(journal(store, &key).await.is_empty(), "nor wrote anything");
-        return;
-    };
-    let versions = committed.expect("the place is free");
-    let record = load(store, &key).await.expect("it was just created");
-    assert_eq!(versions, [record.version], "one version for one change");
-    assert_eq!(*record.value.bytes, *b"first");
-    assert_eq!(journal(store, &key).await.len(), 1, "its entry was written");
-    let again = store.commit_at_once(changes, entries, NOW);
-    assert!(
-        matches!(again, None | Some(Err(StoreError::Conflict { .. }))),
-        "the place is taken"
-    );
-    assert_eq!(journal(store, &key).await.len(), 1, "all or nothing");
-}
-
 /// A create conflicts where there is a record, and works where it was deleted.
 pub async fn a_create_needs_a_free_place(store: &dyn Store) {
     let key = key(&fresh(), "a");

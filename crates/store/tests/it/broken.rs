@@ -20,8 +20,6 @@ macro_rules! is_caught {
 
 is_caught! {
     records::what_was_committed_is_loaded, LosesExpiry, "under \"late\"";
-    records::what_is_committed_at_once_is_committed_or_nothing_is_done, CommitsInSecret,
-        "it said that it did nothing";
     records::a_create_needs_a_free_place, IgnoresVersions, "there already is a record";
     records::the_second_writer_conflicts, IgnoresVersions, "the second writer saw an old version";
     records::a_delete_needs_the_version_last_seen, IgnoresVersions, "the record has moved on";
@@ -122,8 +120,6 @@ enum Fault {
     SpeaksTooSoon,
     /// Of each commit only one change is announced.
     SpeaksOfOne,
-    /// What is committed at once is committed, and said not to be.
-    CommitsInSecret,
 }
 
 struct Broken {
@@ -257,21 +253,8 @@ impl Store for Broken {
             | Fault::Truncates
             | Fault::IgnoresLimits
             | Fault::PrunesNothing
-            | Fault::ForgetsPruned
-            | Fault::CommitsInSecret => self.inner.commit(changes, entries, now).await,
+            | Fault::ForgetsPruned => self.inner.commit(changes, entries, now).await,
         }
-    }
-
-    fn commit_at_once(
-        &self,
-        changes: &[Change],
-        entries: &[Entry],
-        now: Time,
-    ) -> Option<Result<Vec<Version>, StoreError>> {
-        if self.fault == Fault::CommitsInSecret {
-            let _ = self.inner.commit_at_once(changes, entries, now);
-        }
-        None
     }
 
     async fn list(

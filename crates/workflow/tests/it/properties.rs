@@ -343,6 +343,7 @@ proptest! {
             let step = flow.step(&instance, binding, &End::from(outcome));
             prop_assert_eq!(step.taken, Some(edge));
             prop_assert_eq!(step.usual(&flow, outcome), Some(edge));
+            prop_assert_eq!(flow.edge(edge).trace(&flow), step.trace(&flow));
             prop_assert!(step.set.is_empty() && step.effects.is_empty() && step.faults.is_empty());
             prop_assert!(!step.asks && !step.terminal && step.held.is_none());
             prop_assert!(!step.enters || flow.state(step.to).instructions().is_none());

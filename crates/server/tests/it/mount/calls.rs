@@ -1,7 +1,7 @@
 //! What a mounted handler's client gets, compared with what it gets from rmcp's own server.
 
 use super::handler::Shop;
-use crate::rmcp_client::stage::{
+use crate::support::rmcp_client::stage::{
     Guest, Heard, MODERN, Start, Wire, call, join, join_rmcp, on_every_wire, text,
 };
 use interlock::{Mount, Server};

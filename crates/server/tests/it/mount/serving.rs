@@ -1,23 +1,23 @@
 //! A mounted handler as a part of a server: behind a workflow, beside others, and as it changes.
 
 use super::handler::{Event, Shop};
-use crate::{
-    common::PATIENCE,
-    rmcp_client::stage::{Guest, HANDSHAKE, Heard, Start, Wire, call, join, on_every_wire, text},
+use crate::support::rmcp_client::stage::{
+    Guest, HANDSHAKE, Heard, Start, Wire, call, join, on_every_wire, text,
 };
 use interlock::{
     BuildError, Mount, MountError, Resource, Server, Workflow,
     workflow::{Kind, end},
 };
+use interlock_testkit::PATIENCE;
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
     handler::server::router::{Router, tool::ToolRoute},
     model::{
-        CallToolRequest, CallToolResult, ContentBlock, ErrorCode, InitializeRequestParams,
-        InitializeResult, JsonObject, ListToolsResult, PaginatedRequestParams,
-        ResourceUpdatedNotificationParam, SubscribeRequestParams, Tool,
+        CallToolResult, ContentBlock, ErrorCode, InitializeRequestParams, InitializeResult,
+        JsonObject, ListToolsResult, PaginatedRequestParams, ResourceUpdatedNotificationParam,
+        SubscribeRequestParams, Tool,
     },
-    service::{PeerRequestOptions, RequestContext},
+    service::RequestContext,
 };
 use serde_json::json;
 use std::sync::Arc;
@@ -105,13 +105,7 @@ async fn a_call_that_was_taken_back_counts_as_such(wire: Wire, start: Start) {
         .unwrap();
     let server = Server::builder("ours", "1").mount(mount).workflow(flow);
     let guest = join(&server.build().unwrap(), wire, start).await;
-    let hold = CallToolRequest::new(call("hold", json!({})));
-    let options = PeerRequestOptions::no_options();
-    let handle = guest
-        .client
-        .send_cancellable_request(hold.into(), options)
-        .await
-        .unwrap();
+    let handle = guest.begin("hold").await;
     assert_eq!(events.recv().await, Some(Event::Started));
     handle.cancel(None).await.unwrap();
     assert_eq!(events.recv().await, Some(Event::Stopped));

@@ -1,8 +1,12 @@
 //! Who plays the recorded cases: a client, on one of three wires.
 
-use crate::common::hello;
-use crate::rmcp_client::stage::{Ears, Host, LOOPBACK, Start, able, greet, over_http, over_pipes};
-use crate::rmcp_client::tap::{Log, tap};
+use crate::support::{
+    messages::hello,
+    rmcp_client::{
+        stage::{Ears, Host, LOOPBACK, Start, able, greet, over_http, over_pipes},
+        tap::{Log, tap},
+    },
+};
 use interlock::{HttpOptions, Server};
 use interlock_testkit::{Client, Connection, PATIENCE, connect};
 use rmcp::{

@@ -7,8 +7,9 @@ use super::{
     player::{Player, Venue},
     text, verdict,
 };
-use crate::common::{PATIENCE, codes, refusal};
+use crate::support::messages::{codes, refusal};
 use interlock::workflow::Kind;
+use interlock_testkit::PATIENCE;
 use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio::sync::mpsc;

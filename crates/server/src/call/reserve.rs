@@ -1,0 +1,288 @@
+//! How a call gets its instance, a turn at it, and a place among the calls of its tool.
+
+use crate::{
+    call::{Call, Purpose, Stop, admission, approval, respond, sampling},
+    context::Belongs,
+    wire::refusal::CallRefusal,
+};
+use futures_util::{FutureExt, poll};
+use interlock_engine::{
+    ApprovalQuestion, EngineError, Instance, OpenError, ReserveError, Reserved, Turn,
+};
+use interlock_proto::{
+    Code, Refusal,
+    invocation::{End, State},
+};
+use interlock_workflow::{Binding, Pass};
+use std::{sync::Arc, task::Poll, time::Duration};
+
+/// Finds the instance of a call that came without one. Only then can the call be admitted.
+pub(super) async fn find_instance(call: &mut Call) -> Result<(), Stop> {
+    let Some(sought) = call.start.sought.take() else {
+        return Ok(());
+    };
+    let core = Arc::clone(&call.core);
+    let Some(engine) = &core.engine else {
+        return Err(admission::unknown_handle().into());
+    };
+    let principal = call.shared.caller.principal.clone();
+    let opened = engine.open(&sought.source, &principal).boxed();
+    let instance = call.wait_for(opened).await?.map_err(not_opened)?;
+    call.shared_mut().belongs = Belongs::To(Arc::clone(&instance));
+    if call.shared.caller.is_returning() {
+        return Ok(sampling::take_up(call, &instance)?);
+    }
+    let wanted = admission::Wanted::new(call.start.kind, call.start.name.clone());
+    let admitted = admission::examine(&core, Some(&instance), &principal, &wanted, sought.prepare)?;
+    call.start.handler = Some(admitted.handler);
+    call.start.input = admitted.input;
+    call.start.binding = admitted.binding;
+    Ok(())
+}
+
+/// Reserves the instance, if the call can move it. How long its handler may run, or the question
+/// that a person has to answer first.
+pub(super) async fn reserve(call: &mut Call) -> Result<Result<Duration, ApprovalQuestion>, Stop> {
+    let Some(instance) = deciding_instance(call)? else {
+        take_place(call).await?;
+        return Ok(Ok(call.execution(None)));
+    };
+    if call.unfinished().is_some() {
+        return Ok(Ok(Box::pin(sampling::resume(call, &instance)).await?));
+    }
+    let turn = match turn_at_once(call, &instance) {
+        Some(turn) => turn,
+        None => match Box::pin(judge_and_wait(call, &instance)).await? {
+            Ok(turn) => turn,
+            Err(execution) => return Ok(Ok(execution)),
+        },
+    };
+    // With the turn in hand: a call that waits for its instance must not keep a place from others.
+    take_place(call).await?;
+    let reserved = {
+        let (approving, caller) = (call.approving.as_deref(), &call.shared.caller);
+        let consent = || {
+            let consent = approval::consent(approving, caller, instance.id());
+            (consent, approval::means(approving, caller))
+        };
+        let facts = call.facts();
+        let mut reserving = Box::pin(instance.reserve_in_turn(turn, &facts, &consent));
+        match poll!(&mut reserving) {
+            Poll::Ready(reserved) => reserved,
+            Poll::Pending => {
+                let reserved = reserving.await;
+                // The handler is not charged for the time that the store took.
+                call.now = call.core.clock.now();
+                reserved
+            }
+        }
+    };
+    let reserved = reserved.map(|reserved| keep(call, &instance, reserved));
+    // The call may have been cancelled while the store was asked.
+    call.check_signals()?;
+    Ok(reserved.map_err(|error| not_reserved(call, &instance, error))?)
+}
+
+/// Keeps a reservation with its call. How long the handler may run, or what has to be asked first.
+fn keep(
+    call: &mut Call,
+    instance: &Arc<Instance>,
+    reserved: Reserved,
+) -> Result<Duration, ApprovalQuestion> {
+    match reserved {
+        Reserved::Ask(question) => {
+            // A call that waits for a person must not keep a place from others.
+            call.permit = None;
+            Err(question)
+        }
+        Reserved::Beside(binding) => {
+            call.start.binding = binding;
+            let workflow = instance.workflow();
+            let binding = binding.map(|binding| workflow.binding(binding));
+            Ok(call.execution(binding.and_then(Binding::deadline)))
+        }
+        Reserved::Exclusive(reservation) => {
+            let binding = reservation.binding();
+            let execution = call.execution(binding.and_then(Binding::deadline));
+            let approval = binding.and_then(Binding::approval).cloned();
+            call.start.binding = binding.map(Binding::id);
+            call.reservation = Some(reservation);
+            if let Some(approval) = approval {
+                approval::used(call, instance, approval.expires);
+            }
+            Ok(execution)
+        }
+    }
+}
+
+/// The instance that decides about the call, if there is one.
+fn deciding_instance(call: &Call) -> Result<Option<Arc<Instance>>, Stop> {
+    if call.start.purpose == Purpose::Complete || call.core.engine.is_none() {
+        return Ok(None);
+    }
+    match (&call.shared.belongs, call.instance()) {
+        (_, Some(instance)) => Ok(Some(Arc::clone(instance))),
+        (Belongs::ToNone, None) => Ok(None),
+        // What cannot be judged does not run.
+        (Belongs::ToSession | Belongs::To(_), None) => {
+            Err(CallRefusal::from(Refusal::new(Code::InternalError)).into())
+        }
+    }
+}
+
+/// The turn, if it is free and the call can move the instance. Then it is judged once: on the
+/// reserved state.
+fn turn_at_once(call: &Call, instance: &Arc<Instance>) -> Option<Turn> {
+    let binding = call.start.binding?;
+    let moves = instance.workflow().binding(binding).moves();
+    // A call that may have to wait for a place is judged before it waits.
+    let is_free = moves && call.start.places.is_none();
+    is_free.then(|| instance.try_turn()).flatten()
+}
+
+/// Judges the call before it waits for its turn. A call that cannot move the instance runs beside
+/// others: then how long its handler may run.
+async fn judge_and_wait(
+    call: &mut Call,
+    instance: &Arc<Instance>,
+) -> Result<Result<Turn, Duration>, Stop> {
+    match run_beside(call, instance).await? {
+        Some(execution) => Ok(Err(execution)),
+        None => wait_for_turn(call, instance).await.map(Ok),
+    }
+}
+
+/// How long the handler may run, if the call cannot move the instance.
+async fn run_beside(call: &mut Call, instance: &Arc<Instance>) -> Result<Option<Duration>, Stop> {
+    loop {
+        let pass = instance.admit(&call.facts());
+        let pass = pass.map_err(|refused| admission::refused(instance, refused))?;
+        let (binding, deadline) = match pass {
+            Pass::Bound(binding) if binding.moves() => return Ok(None),
+            Pass::Bound(binding) => (Some(binding.id()), binding.deadline()),
+            Pass::Always => (None, None),
+        };
+        if !take_place(call).await? {
+            call.start.binding = binding;
+            return Ok(Some(call.execution(deadline)));
+        }
+        // It has waited, and the state may be another one by now.
+    }
+}
+
+async fn wait_for_turn(call: &mut Call, instance: &Arc<Instance>) -> Result<Turn, Stop> {
+    // It waited for a place alone, and now needs its turn first.
+    call.permit = None;
+    let waiting = Arc::clone(instance);
+    let busy_rule = instance.workflow().settings().busy;
+    let turn = call.wait_for(async move { waiting.turn(busy_rule).await });
+    Ok(turn.await?.ok_or_else(|| busy(call))?)
+}
+
+/// Takes a place among the calls of the tool, if there are only so many. Whether it had to wait.
+async fn take_place(call: &mut Call) -> Result<bool, Stop> {
+    let Some(places) = call.start.places.clone().filter(|_| call.permit.is_none()) else {
+        return Ok(false);
+    };
+    if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
+        call.permit = Some(permit);
+        return Ok(false);
+    }
+    let permit = Box::pin(call.wait_for(places.acquire_owned())).await?;
+    call.permit = permit.ok();
+    Ok(true)
+}
+
+/// Gives the instance back: the call never began, or its handler has paused.
+pub(super) async fn release(call: &mut Call) {
+    let has_begun = call.start.handler.is_none();
+    let has_paused = has_begun && *call.machine.state() == State::Result(End::Asked);
+    let Some(reservation) = call.reservation.take() else {
+        if has_paused {
+            call.note(Instance::note_paused);
+        }
+        return;
+    };
+    if let Err(error) = reservation.release(has_paused).await {
+        respond::unsaved(&error);
+    }
+}
+
+fn not_opened(error: OpenError) -> CallRefusal {
+    match error {
+        OpenError::Unknown => admission::unknown_handle(),
+        OpenError::Unauthenticated | OpenError::NoRandomness(_) => {
+            let refusal = Refusal::new(Code::AuthMissing).because(error.to_string());
+            refusal.into()
+        }
+        OpenError::Engine(error) => admission::not_looked_up(&error),
+    }
+}
+
+fn not_reserved(call: &Call, instance: &Arc<Instance>, error: ReserveError<'_>) -> CallRefusal {
+    let no = match error {
+        ReserveError::Refused(refused) => {
+            return admission::refused(instance, refused);
+        }
+        ReserveError::Busy => return busy(call),
+        ReserveError::Engine(error) => return unsaved(call, &error),
+        ReserveError::TooManyApprovals(refusal) => return refusal.into(),
+        ReserveError::ApprovalPending {
+            at,
+            question,
+            id,
+            journalled,
+        } => {
+            let no = approval::pending(call, (instance.workflow(), at), (&question, &id));
+            if journalled {
+                return no;
+            }
+            no
+        }
+        ReserveError::ApprovalDenied {
+            at,
+            why,
+            journalled,
+        } => {
+            let no = approval::denied(call, (instance.workflow(), at), why);
+            if journalled {
+                return no;
+            }
+            no
+        }
+    };
+    let said = (no.refusal.code().number(), no.refusal.message());
+    instance.note_refused(call.start.kind, &call.start.name, said);
+    no
+}
+
+/// Another call holds the instance.
+pub(super) fn busy(call: &Call) -> CallRefusal {
+    let refusal = Refusal::new(Code::InstanceBusy);
+    if let Some(instance) = call.instance() {
+        let said = (Code::InstanceBusy.number(), refusal.message());
+        instance.note_refused(call.start.kind, &call.start.name, said);
+    }
+    refusal.into()
+}
+
+/// The instance could not be loaded or changed.
+pub(super) fn unsaved(call: &Call, error: &EngineError) -> CallRefusal {
+    if !matches!(error, EngineError::RunningElsewhere) {
+        return respond::unsaved(error);
+    }
+    // Whether that process still runs or has died, this one cannot tell. For how long it matters, it
+    // can.
+    let no = busy(call);
+    let until = call.instance().and_then(|instance| instance.busy_until());
+    let Some(until) = until else {
+        return no;
+    };
+    let left = call.core.clock.now().until(until);
+    let refusal = no.refusal.because(format!(
+        "Another server runs a call of this workflow, or has died while it did. It is over in {} \
+         seconds at the latest: try again then.",
+        left.as_millis().div_ceil(1_000)
+    ));
+    refusal.into()
+}

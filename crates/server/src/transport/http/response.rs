@@ -1,0 +1,180 @@
+//! HTTP responses.
+
+use crate::{
+    api::auth::Denied,
+    transport::http::{event_stream::EventStream, headers::SESSION, rates::RateExceeded},
+    wire::{self, AnswerKind},
+};
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode, header};
+use http_body_util::{Either, Full};
+use hyper::body::Body as _;
+use interlock_proto::{
+    Code, Refusal, RpcCode, Version,
+    frame::{ErrorId, Malformed},
+};
+
+/// The response to a request.
+pub(crate) type Response = http::Response<Body>;
+
+/// The body of a response: a message, nothing, or a stream of messages.
+pub(crate) type Body = Either<Full<Bytes>, EventStream>;
+
+/// A response that refuses a request. Boxed, because it is large and mostly there is none.
+pub(crate) type ErrorResponse = Box<Response>;
+
+/// A message.
+pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
+    let mut response = Response::new(Either::Left(Full::new(message)));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}
+
+/// A stream of messages.
+pub(crate) fn events(body: EventStream) -> Response {
+    event_stream(Either::Right(body))
+}
+
+/// A stream that ends without a message: its request was cancelled.
+pub(crate) fn nothing() -> Response {
+    event_stream(Either::Left(Full::default()))
+}
+
+fn event_stream(body: Body) -> Response {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("text/event-stream"),
+    );
+    headers.insert(
+        header::CACHE_CONTROL,
+        HeaderValue::from_static("no-cache, no-transform"),
+    );
+    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
+    response
+}
+
+/// The message was taken, and needs no answer.
+pub(crate) fn accepted() -> Response {
+    empty(StatusCode::ACCEPTED)
+}
+
+/// It is done, and there is nothing to tell.
+pub(crate) fn no_content() -> Response {
+    empty(StatusCode::NO_CONTENT)
+}
+
+/// A status and nothing else.
+pub(crate) fn empty(status: StatusCode) -> Response {
+    let mut response = Response::new(Either::Left(Full::default()));
+    *response.status_mut() = status;
+    response
+}
+
+/// The response to HEAD, from that to the same request with another method.
+pub(crate) fn without_body(mut response: Response) -> Response {
+    if let Some(length) = response.body().size_hint().exact() {
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    }
+    response.map(|_| Either::Left(Full::default()))
+}
+
+/// A path that has other methods.
+pub(crate) fn only_allowed(methods: &'static str) -> Response {
+    let mut response = empty(StatusCode::METHOD_NOT_ALLOWED);
+    let allow = HeaderValue::from_static(methods);
+    response.headers_mut().insert(header::ALLOW, allow);
+    response
+}
+
+/// A refusal where no request is being answered, with the catalogue's own status.
+pub(crate) fn refused(refusal: &Refusal) -> ErrorResponse {
+    refused_with(status_of(refusal), refusal)
+}
+
+/// The catalogue's own status.
+pub(crate) fn status_of(refusal: &Refusal) -> StatusCode {
+    StatusCode::from_u16(refusal.http_status()).unwrap_or(StatusCode::BAD_REQUEST)
+}
+
+/// A refusal where no request is being answered, with the status that HTTP gives to it.
+pub(crate) fn refused_with(status: StatusCode, refusal: &Refusal) -> ErrorResponse {
+    with_status(status, &ErrorId::Absent, refusal)
+}
+
+/// A refusal with its status.
+pub(crate) fn with_status(status: StatusCode, id: &ErrorId, refusal: &Refusal) -> ErrorResponse {
+    let mut body = Vec::new();
+    wire::error(&mut body, id, refusal);
+    body.pop();
+    Box::new(json(status, body.into()))
+}
+
+/// A message that could not be read.
+pub(crate) fn malformed(malformed: &Malformed, version: Option<Version>) -> ErrorResponse {
+    let status = if malformed.refusal.code() == Code::MessageTooLarge {
+        StatusCode::PAYLOAD_TOO_LARGE
+    } else {
+        StatusCode::BAD_REQUEST
+    };
+    let id = malformed.id.clone();
+    let id = id.map_or_else(|| ErrorId::unread(version), ErrorId::Known);
+    with_status(status, &id, &malformed.refusal)
+}
+
+/// The client is not authenticated, or not allowed.
+pub(crate) fn denied(denied: &Denied) -> ErrorResponse {
+    let mut response = refused_with(denied.status(), &denied.refusal());
+    if let Some(challenge) = denied.www_authenticate() {
+        response
+            .headers_mut()
+            .insert(header::WWW_AUTHENTICATE, challenge);
+    }
+    response
+}
+
+/// The client sends too many requests.
+pub(crate) fn exceeded(exceeded: &RateExceeded) -> ErrorResponse {
+    let mut response = refused(&exceeded.refusal);
+    let after = exceeded.retry_after;
+    let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
+    let headers = response.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    response
+}
+
+/// The client accepts no type of answer that there is.
+pub(crate) fn not_acceptable(why: &'static str) -> ErrorResponse {
+    let refusal = Refusal::new(Code::InvalidHeader).because(why);
+    refused_with(StatusCode::NOT_ACCEPTABLE, &refusal)
+}
+
+/// A method that this version does not have.
+pub(crate) fn method_not_allowed(refusal: &Refusal, allowed: &'static str) -> ErrorResponse {
+    let mut response = refused_with(StatusCode::METHOD_NOT_ALLOWED, refusal);
+    let headers = response.headers_mut();
+    headers.insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
+}
+
+/// Tells the client the id of its new session.
+pub(crate) fn add_session(response: &mut Response, id: &str) {
+    if let Ok(id) = HeaderValue::from_str(id) {
+        response.headers_mut().insert(&SESSION, id);
+    }
+}
+
+/// The status of an answer on 2026-07-28. On earlier versions it is always 200.
+pub(crate) fn stateless_status(kind: AnswerKind) -> StatusCode {
+    match kind {
+        AnswerKind::Error(RpcCode::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
+        AnswerKind::Error(
+            RpcCode::HEADER_MISMATCH | RpcCode::MISSING_CAPABILITY | RpcCode::UNSUPPORTED_VERSION,
+        ) => StatusCode::BAD_REQUEST,
+        AnswerKind::Result | AnswerKind::Error(_) => StatusCode::OK,
+    }
+}

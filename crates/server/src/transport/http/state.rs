@@ -1,0 +1,180 @@
+//! What all HTTP requests of a server share: admission, limits, and the end.
+
+use crate::{
+    api::auth::Authenticator,
+    core::Core,
+    transport::http::{
+        body::{BodyBytes, BodyError, BodyReader},
+        event_stream::{EventStreamOptions, KeepAlive},
+        headers::KnownHeaders,
+        host_check::HostCheck,
+        options::HttpOptions,
+        rates::{RateLimits, Rates},
+        response::{self, ErrorResponse},
+        sessions::Sessions,
+    },
+};
+use futures_util::FutureExt;
+use http::{StatusCode, request::Parts};
+use hyper::body::Body;
+use interlock_engine::Principal;
+use interlock_proto::{
+    Code, Refusal,
+    frame::{ErrorId, Malformed},
+};
+use std::{io, pin::pin, sync::Arc, time::Duration};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio_util::sync::CancellationToken;
+
+/// What all HTTP requests of a server share.
+pub(crate) struct HttpState {
+    pub(crate) inner: Arc<Core>,
+    pub(crate) sessions: Arc<Sessions>,
+    host_check: HostCheck,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    /// None: requests are not limited.
+    rates: Option<RateLimits>,
+    in_flight: Arc<Semaphore>,
+    bodies: BodyReader,
+    body_timeout: Duration,
+    /// How long a POST waits for its answer before it becomes a stream.
+    pub(crate) patience: Duration,
+    keep_alive: Option<KeepAlive>,
+    retry: Duration,
+    /// Cancelled when the server ends and the drain time is over.
+    overdue: CancellationToken,
+}
+
+/// A request in flight: from its headers until its answer was read.
+pub(crate) type InFlight = OwnedSemaphorePermit;
+
+impl HttpState {
+    /// # Errors
+    ///
+    /// If a host or an origin in the options is none.
+    pub(crate) fn new(inner: &Arc<Core>, options: &HttpOptions) -> io::Result<Arc<Self>> {
+        let wrong =
+            |names: Vec<String>| io::Error::new(io::ErrorKind::InvalidInput, names.join("; "));
+        let in_flight = options.in_flight.min(Semaphore::MAX_PERMITS);
+        Ok(Arc::new(Self {
+            inner: Arc::clone(inner),
+            sessions: Sessions::new(inner, options),
+            host_check: options.hosts.host_check().map_err(wrong)?,
+            authenticator: options.authenticator.clone(),
+            rates: (options.rates != Rates::default())
+                .then(|| RateLimits::new(options.rates, inner.clock.now())),
+            in_flight: Arc::new(Semaphore::new(in_flight)),
+            bodies: BodyReader::new(inner.limits.bytes, options.body_memory),
+            body_timeout: options.body_timeout,
+            patience: options.patience,
+            keep_alive: KeepAlive::new(&inner.clock, options.keep_alive),
+            retry: options.retry,
+            overdue: CancellationToken::new(),
+        }))
+    }
+
+    /// Whether the request may come in, and on whose behalf.
+    pub(crate) async fn admit(
+        &self,
+        parts: &Parts,
+        headers: &KnownHeaders<'_>,
+    ) -> Result<Principal, ErrorResponse> {
+        self.host_check
+            .check(&parts.uri, headers)
+            .map_err(|refusal| response::refused(&refusal))?;
+        let principal = match &self.authenticator {
+            None => Principal::anonymous(),
+            Some(authenticator) => authenticator
+                .authenticate(parts)
+                .await
+                .map_err(|denied| response::denied(&denied))?,
+        };
+        if let Some(rates) = &self.rates {
+            rates
+                .check(&principal, self.inner.clock.now())
+                .map_err(|exceeded| response::exceeded(&exceeded))?;
+        }
+        Ok(principal)
+    }
+
+    /// Whether the client's address is needed.
+    pub(crate) const fn needs_address(&self) -> bool {
+        self.authenticator.is_some()
+    }
+
+    /// Counts a request that may do work.
+    pub(crate) fn enter(&self) -> Result<InFlight, ErrorResponse> {
+        let in_flight = Arc::clone(&self.in_flight).try_acquire_owned();
+        in_flight.map_err(|_| response::refused(&Refusal::new(Code::BackpressureActive)))
+    }
+
+    /// Does the work, unless it takes too long.
+    pub(crate) async fn within<T>(
+        &self,
+        time: Duration,
+        work: impl Future<Output = T>,
+    ) -> Option<T> {
+        let clock = &*self.inner.clock;
+        tokio::select! {
+            biased;
+            done = work => Some(done),
+            () = clock.sleep_until(clock.now() + time) => None,
+        }
+    }
+
+    /// Reads the whole body, within bounds of size and time.
+    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes<'_>, ErrorResponse>
+    where
+        B: Body<Data: AsRef<[u8]>> + Unpin,
+    {
+        // Mostly it has come with the headers, and no timer is needed.
+        let mut reading = pin!(self.bodies.read(body));
+        let read = match reading.as_mut().now_or_never() {
+            Some(read) => Some(read),
+            None => self.within(self.body_timeout, reading).await,
+        };
+        let refusal = match read {
+            Some(Ok(bytes)) => return Ok(bytes),
+            Some(Err(BodyError::TooLarge)) => Malformed::too_large(&self.inner.limits).refusal,
+            Some(Err(BodyError::NoRoom)) => Refusal::new(Code::QueueByteCapExceeded)
+                .because("the messages that are being read are too large together"),
+            Some(Err(BodyError::Broken)) => {
+                Refusal::new(Code::ProtocolError).because("the body could not be read")
+            }
+            None => {
+                let refusal =
+                    Refusal::new(Code::Timeout).because("the body took too long to arrive");
+                let status = StatusCode::REQUEST_TIMEOUT;
+                return Err(response::with_status(status, &ErrorId::Absent, &refusal));
+            }
+        };
+        Err(response::refused(&refusal))
+    }
+
+    /// What all event streams have in common.
+    pub(crate) fn stream_options(&self) -> EventStreamOptions {
+        EventStreamOptions {
+            retry: self.retry,
+            keep_alive: self.keep_alive.clone(),
+            ..EventStreamOptions::default()
+        }
+    }
+
+    /// Completes when the server ends and the drain time is over.
+    pub(crate) async fn overdue(&self) {
+        self.overdue.cancelled().await;
+    }
+
+    /// The server ends: what is in flight is given the drain time.
+    pub(crate) async fn close(self: Arc<Self>) {
+        self.inner.subscribers.end_streams();
+        let clock = &*self.inner.clock;
+        let late = clock.sleep_until(clock.now() + self.inner.rules.drain);
+        let overdue = self.overdue.clone();
+        tokio::spawn(async move {
+            late.await;
+            overdue.cancel();
+        });
+        self.sessions.close().await;
+    }
+}

@@ -1,0 +1,188 @@
+//! Refusals of calls, with what the caller may do instead.
+
+use crate::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
+use interlock_proto::{Code, Refusal, refusal::RefusalData};
+use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
+use serde::Serialize;
+use serde_json::Value;
+
+/// Where tool results say why they were refused.
+const REFUSAL: &str = "dev.interlock/refusal";
+
+/// A refusal of a call, with what the gate knows about it.
+#[derive(Clone, Debug)]
+pub(crate) struct CallRefusal {
+    pub(crate) refusal: Refusal,
+    pub(crate) gate: Option<Box<Guidance>>,
+}
+
+/// What a refused caller is told so that it can do better.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Guidance {
+    state: String,
+    allowed: Vec<String>,
+    /// The question that waits for an operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    approval: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    path: Option<Vec<PathStep>>,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct PathStep {
+    kind: Kind,
+    name: String,
+    outcome: Outcome,
+}
+
+impl From<Refusal> for CallRefusal {
+    fn from(refusal: Refusal) -> Self {
+        Self {
+            refusal,
+            gate: None,
+        }
+    }
+}
+
+impl From<Refused<'_>> for CallRefusal {
+    fn from(refused: Refused<'_>) -> Self {
+        let path = refused.path();
+        Self::by_gate(&refused, path)
+    }
+}
+
+impl CallRefusal {
+    /// What the gate refuses, and the path to where it would not.
+    pub(crate) fn by_gate(refused: &Refused<'_>, path: Option<Vec<Hop<'_>>>) -> Self {
+        let code = match refused.reason() {
+            Reason::NotInState => Code::NotInState,
+            Reason::Finished => Code::InstanceFinished,
+            Reason::Held { .. } => Code::InstanceBusy,
+            Reason::TooManyVisits { .. } | Reason::Guard { .. } => Code::GuardFailed,
+        };
+        let kind = refused.wanted().kind;
+        let allowed: Vec<_> = refused.allowed(kind).map(str::to_owned).collect();
+        let mut text = reason_text(refused);
+        text += &match allowed.is_empty() {
+            true => format!(" No {kind} is allowed now."),
+            false => format!(" Allowed now: {}.", allowed.join(", ")),
+        };
+        if let Some(path) = &path {
+            text += &format!(" To get there: {}.", path_text(path));
+        }
+        Self {
+            refusal: Refusal::new(code).because(text),
+            gate: Some(Box::new(Guidance {
+                state: refused.state().to_owned(),
+                allowed,
+                approval: None,
+                path: path.map(|path| path.iter().map(PathStep::from).collect()),
+            })),
+        }
+    }
+
+    /// The gate would admit the call, but it was not approved.
+    pub(crate) fn unapproved(
+        (workflow, at): (&Workflow, Position),
+        kind: Kind,
+        (code, text): (Code, String),
+        approval: Option<&str>,
+    ) -> Self {
+        Self {
+            refusal: Refusal::new(code).because(text),
+            gate: Some(Box::new(Guidance {
+                state: workflow.state_name(at.state).to_owned(),
+                allowed: workflow.visible(at, kind).map(str::to_owned).collect(),
+                approval: approval.map(str::to_owned),
+                path: None,
+            })),
+        }
+    }
+
+    /// As the answer to a tool call: a result that the model reads.
+    pub(crate) fn into_tool_result(self) -> CallToolResult {
+        let text = ContentBlock::text(self.refusal.message().to_owned());
+        let mut result = CallToolResult::error(vec![text]);
+        let meta = [(REFUSAL.to_owned(), self.data())];
+        result.meta = Some(MetaObject(JsonObject::from_iter(meta)));
+        result
+    }
+
+    /// As the `error` member of an answer to anything else.
+    pub(crate) fn into_error(self) -> Value {
+        let mut error =
+            serde_json::to_value(&self.refusal).expect("it holds only strings and numbers");
+        error["data"]["refusal"] = self.data();
+        error
+    }
+
+    /// The `data.refusal` object, which also stands under [`REFUSAL`].
+    fn data(&self) -> Value {
+        #[derive(Serialize)]
+        struct WithGuidance<'a> {
+            #[serde(flatten)]
+            facts: RefusalData,
+            #[serde(flatten)]
+            gate: Option<&'a Guidance>,
+        }
+        let data = WithGuidance {
+            facts: self.refusal.facts(),
+            gate: self.gate.as_deref(),
+        };
+        serde_json::to_value(data).expect("it holds only strings and numbers")
+    }
+}
+
+/// Why the gate refuses, in a sentence for the model.
+fn reason_text(refused: &Refused<'_>) -> String {
+    let wanted = refused.wanted();
+    let state = refused.state();
+    let why = match refused.reason() {
+        Reason::NotInState => format!(" in state '{state}'"),
+        Reason::Finished => format!(": the workflow has ended in state '{state}'"),
+        Reason::Held { artifact } => format!(
+            ": nobody knows what {} '{}' did, and an operator must decide",
+            artifact.kind, artifact.name
+        ),
+        Reason::TooManyVisits { most: 1 } => format!(": state '{state}' may be visited once"),
+        Reason::TooManyVisits { most } => {
+            format!(": state '{state}' may be visited {most} times")
+        }
+        Reason::Guard { guard, failed } => {
+            let why = match failed {
+                None => "is not true".to_owned(),
+                Some(failed) => format!("has no answer: {failed}"),
+            };
+            format!(" with these arguments: {guard} {why}")
+        }
+    };
+    let kind = match wanted.kind {
+        Kind::Tool => "Tool",
+        Kind::Resource => "Resource",
+        Kind::Prompt => "Prompt",
+    };
+    format!("{kind} '{}' is not allowed{why}.", wanted.name)
+}
+
+impl From<&Hop<'_>> for PathStep {
+    fn from(hop: &Hop<'_>) -> Self {
+        Self {
+            kind: hop.artifact.kind,
+            name: hop.artifact.name.clone(),
+            outcome: hop.outcome,
+        }
+    }
+}
+
+fn path_text(path: &[Hop<'_>]) -> String {
+    let steps: Vec<_> = path
+        .iter()
+        .map(|hop| match hop.outcome {
+            Outcome::Success => hop.artifact.name.clone(),
+            Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => {
+                format!("{} (if it ends in {})", hop.artifact.name, hop.outcome)
+            }
+        })
+        .collect();
+    steps.join(", then ")
+}

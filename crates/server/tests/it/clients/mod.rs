@@ -1,0 +1,3 @@
+//! Clients that others wrote.
+
+mod rmcp;

@@ -1,0 +1,3 @@
+//! What is sent, against the schemas of the protocol.
+
+mod protocol_schemas;
