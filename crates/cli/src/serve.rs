@@ -67,7 +67,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
     let mut rules = Rules::default();
     rules.drain = arguments.drain_timeout.unwrap_or(rules.drain);
     rules.initialize = arguments.initialize_timeout.or(rules.initialize);
-    let mut builder = interlock_gateway::builder(&file, source.folder())?.connections(rules);
+    let mut builder = interlock_gateway::builder(&file, source.folder())
+        .map_err(anyhow::Error::new)?
+        .connections(rules);
     if let Some(timeout) = arguments.tool_timeout {
         builder = builder.tool_timeout(timeout);
     }

@@ -4,51 +4,71 @@
 //! result: a text, or a `CallToolResult` as JSON. If it does not, standard error says why it
 //! failed.
 
-use crate::child::{self, Ended, Fault};
+use crate::{
+    child::{self, Ended, Fault, Job},
+    program::Program,
+    sweeper::Sweeper,
+};
 use interlock::{
     Context, Failure, IntoToolResult, Tool, ToolResult,
     model::{CallToolResult, ContentBlock, JsonObject, ToolAnnotations},
     workflow::file::{Annotations, CommandTool},
 };
 use serde_json::Value;
-use std::{
-    ffi::OsString,
-    io,
-    path::{Path, PathBuf},
-    process::ExitStatus,
-    sync::Arc,
-};
-use tokio::process::Command;
+use std::{io, num::NonZeroUsize, process::ExitStatus, sync::Arc};
 
 /// How many bytes a command may write to standard output, and how many of standard error are told.
 pub const OUTPUT_LIMIT: usize = 1024 * 1024;
 
-/// A file's tool, run as a command in `folder`, which must be absolute.
-///
-/// A program that is given by a relative path is looked for in that folder, one without a path in
-/// `PATH`. When the call ends before the command does, the command is killed with its process
-/// group: with whatever it started, unless that has moved to a group of its own. A call ends when
-/// the command has exited and nothing it started holds its output any more.
-///
-/// ```
-/// use interlock::workflow::file;
-/// use std::path::Path;
-///
-/// let file = file::read(b"
-/// interlock: 1
-/// name: labels
-/// tools: { print: { description: Print a label, command: [./label.sh] } }
-/// ")?;
-/// let tool = interlock_gateway::command_tool(&file.tools[0], Path::new("/srv/labels"));
-/// # let _ = tool;
-/// # Ok::<(), interlock::workflow::Invalid>(())
-/// ```
-pub fn command_tool(tool: &CommandTool, folder: &Path) -> Tool {
-    let recipe = Arc::new(Recipe::new(&tool.command, folder));
+/// How many calls of a command tool run at once, unless its file says otherwise.
+pub const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
+
+/// A file's tool, run as a command.
+pub(crate) fn command_tool(tool: &CommandTool, runner: Runner) -> Tool {
+    let concurrency = tool
+        .concurrency
+        .and_then(|calls| usize::try_from(calls).ok());
+    let concurrency = concurrency.and_then(NonZeroUsize::new);
     described(tool, move |arguments, context| {
-        let recipe = Arc::clone(&recipe);
-        async move { recipe.call(&arguments, &context).await }
+        let runner = runner.clone();
+        async move {
+            let ended = runner.run(&Value::Object(arguments), &context).await?;
+            said(&ended.stdout)
+        }
     })
+    .concurrency(concurrency.unwrap_or(CONCURRENCY))
+}
+
+/// Runs one program, for calls of a tool or a resource.
+#[derive(Clone)]
+pub(crate) struct Runner {
+    pub(crate) program: Arc<Program>,
+    pub(crate) sweeper: Arc<Sweeper>,
+}
+
+impl Runner {
+    /// Runs the program to its success.
+    pub(crate) async fn run(&self, input: &Value, context: &Context) -> Result<Ended, Failure> {
+        let mark = self.sweeper.mark();
+        let job = Job {
+            command: self.program.command(context, &mark),
+            mark,
+            sweeper: &self.sweeper,
+            input: &serde_json::to_vec(input)?,
+            limit: OUTPUT_LIMIT,
+            stop: context.cancelled(),
+        };
+        match child::run(job).await {
+            Ok(ended) if ended.status.success() => Ok(ended),
+            Ok(ended) if ended.was_asked_to_stop => Err(Failure::stopped()),
+            Ok(ended) => Err(Failure::new(complaint(&ended))),
+            Err(fault) => {
+                let program = &self.program.written;
+                tracing::warn!(program, %fault, "a command failed");
+                Err(Failure::new(told(&self.program, &fault)))
+            }
+        }
+    }
 }
 
 /// A tool that is called and described as the file says, with a handler of its own.
@@ -86,86 +106,24 @@ fn hints(annotations: &Annotations) -> ToolAnnotations {
     hints
 }
 
-/// How a command is run.
-struct Recipe {
-    /// As the file has it.
-    written: String,
-    program: PathBuf,
-    arguments: Vec<OsString>,
-    folder: PathBuf,
-}
-
-impl Recipe {
-    fn new(command: &[String], folder: &Path) -> Self {
-        let (program, arguments) = match command.split_first() {
-            Some((program, arguments)) => (program.as_str(), arguments),
-            None => ("", command),
-        };
-        // What a relative path means to a process with another working directory depends on the
-        // system, so it is settled here.
-        let has_path = Path::new(program).components().nth(1).is_some();
-        Self {
-            written: program.to_owned(),
-            program: if has_path {
-                folder.join(program)
+/// What the model is told of a fault; the rest is in the log.
+fn told(program: &Program, fault: &Fault) -> String {
+    let written = &program.written;
+    match fault {
+        Fault::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => {
+            if program.program.exists() {
+                format!("the program `{written}` needs something that is not there")
+            } else if !program.folder.is_dir() {
+                "the folder in which the program is to run is not there".to_owned()
             } else {
-                program.into()
-            },
-            arguments: arguments.iter().map(OsString::from).collect(),
-            folder: folder.to_owned(),
-        }
-    }
-
-    async fn call(&self, arguments: &JsonObject, context: &Context) -> Result<ToolResult, Failure> {
-        let input = serde_json::to_vec(arguments)?;
-        match child::run(self.command(context), &input, OUTPUT_LIMIT).await {
-            Ok(ended) if ended.status.success() => said(&ended.stdout),
-            Ok(ended) => Err(Failure::new(complaint(&ended))),
-            Err(fault) => {
-                tracing::warn!(program = self.written, %fault, "a command failed");
-                Err(Failure::new(self.told(&fault)))
+                format!("there is no program `{written}`")
             }
         }
-    }
-
-    fn command(&self, context: &Context) -> Command {
-        let mut command = Command::new(&self.program);
-        command
-            .args(&self.arguments)
-            .current_dir(&self.folder)
-            .env("INTERLOCK_CTX", "{}");
-        // A server that is itself run by a command tool must not pass on what that one was told.
-        for (name, value) in [
-            ("INTERLOCK_INSTANCE", context.instance()),
-            ("INTERLOCK_STATE", context.state()),
-        ] {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
+        Fault::NotStarted(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            format!("the program `{written}` may not be run")
         }
-        command
-    }
-
-    /// What the model is told; the rest is in the log.
-    fn told(&self, fault: &Fault) -> String {
-        let program = &self.written;
-        match fault {
-            Fault::NotStarted(error) if error.kind() == io::ErrorKind::NotFound => {
-                if self.program.exists() {
-                    format!("the program `{program}` needs something that is not there")
-                } else if !self.folder.is_dir() {
-                    "the folder of the workflow file is gone".to_owned()
-                } else {
-                    format!("there is no program `{program}`")
-                }
-            }
-            Fault::NotStarted(error) if error.kind() == io::ErrorKind::PermissionDenied => {
-                format!("the program `{program}` may not be run")
-            }
-            Fault::NotStarted(_) | Fault::Flood { .. } | Fault::Lost(_) => {
-                format!("the program `{program}` failed: {fault}")
-            }
+        Fault::NotStarted(_) | Fault::Flood { .. } | Fault::Lost(_) => {
+            format!("the program `{written}` failed: {fault}")
         }
     }
 }
@@ -234,20 +192,6 @@ fn without_last_line_end(text: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_relative_program_is_looked_for_in_the_folder_and_a_bare_one_is_not() {
-        for (program, found) in [
-            ("./label.sh", "/srv/./label.sh"),
-            ("bin/label", "/srv/bin/label"),
-            ("../label", "/srv/../label"),
-            ("/bin/label", "/bin/label"),
-            ("label", "label"),
-        ] {
-            let recipe = Recipe::new(&[program.to_owned()], Path::new("/srv"));
-            assert_eq!(recipe.program, Path::new(found), "{program}");
-        }
-    }
 
     #[track_caller]
     fn check(stdout: &[u8], text: &str) {

@@ -23,47 +23,110 @@
 //!
 //! | Module | Holds |
 //! |---|---|
-//! | `child` | a process and whatever it starts, with bounded output |
+//! | `program` | a program as the file describes it: where it is found, and its environment |
+//! | `child` | a running program and whatever it starts, with bounded output |
+//! | `sweeper` | ends what programs leave behind |
 //! | `command_tool` | what a command is told, and what its end means |
+//! | `resource` | texts, files inside the folder, and what programs print |
 
 mod child;
 mod command_tool;
+mod program;
+mod resource;
+mod sweeper;
 
+use crate::{command_tool::Runner, program::Program, resource::Content, sweeper::Sweeper};
 use interlock::{
-    Builder, Prompt, Resource, Server, Tool,
+    Builder, Prompt, Server, Tool,
     model::PromptArgument,
     workflow::{
         Visibility,
-        file::{CommandTool, File, PromptText, StaticResource},
+        file::{self, CommandTool, File, PromptText},
     },
 };
-use std::{io, path::Path, time::Duration};
+use std::{io, path::Path, sync::Arc, time::Duration};
 
-pub use command_tool::{OUTPUT_LIMIT, command_tool, described};
+pub use command_tool::{CONCURRENCY, OUTPUT_LIMIT, described};
+pub use resource::FILE_LIMIT;
 
-/// Begins a server of what a file says, whose commands are run in `folder`.
+/// How long a program that was asked to stop may take to do so.
+const STOP_GRACE: Duration = Duration::from_secs(2);
+
+/// Why a file cannot be served here.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// It names upstream servers.
+    #[error("upstream servers (`servers`) are not connected by this version")]
+    Servers,
+    /// A variable that it needs is not set.
+    #[error("`{key}` of {owner} needs the variable `{name}`, which the environment does not have")]
+    MissingVariable {
+        /// What needs it.
+        owner: String,
+        /// Where it is named.
+        key: String,
+        /// Its name.
+        name: String,
+    },
+    /// The folder is relative, and there is no current directory.
+    #[error("the folder of the file cannot be found: {0}")]
+    Folder(#[source] io::Error),
+}
+
+impl ConfigError {
+    fn missing(owner: &str, key: &str, name: String) -> Self {
+        Self::MissingVariable {
+            owner: owner.to_owned(),
+            key: key.to_owned(),
+            name,
+        }
+    }
+}
+
+/// Begins a server of what a file says. Its commands are run in `folder`, where its files are.
 ///
 /// # Errors
 ///
-/// If the file names upstream servers, which this version does not connect, or if `folder` is
-/// relative and there is no current directory.
-pub fn builder(file: &File, folder: &Path) -> io::Result<Builder> {
+/// If the file cannot be served here.
+pub fn builder(file: &File, folder: &Path) -> Result<Builder, ConfigError> {
     if !file.servers.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "upstream servers (`servers`) are not connected by this version",
-        ));
+        return Err(ConfigError::Servers);
     }
-    let here = if folder.as_os_str().is_empty() {
-        Path::new(".")
-    } else {
-        folder
+    let here = match folder.as_os_str().is_empty() {
+        true => Path::new("."),
+        false => folder,
     };
-    let folder = std::path::absolute(here)?;
-    Ok(builder_with(file, |tool| command_tool(tool, &folder)))
+    let folder = std::path::absolute(here).map_err(ConfigError::Folder)?;
+    let sweeper = Arc::new(Sweeper::default());
+    let runner = |program: &file::Program, owner: &str| {
+        let program = Arc::new(Program::new(program, &folder, owner)?);
+        let sweeper = Arc::clone(&sweeper);
+        Ok(Runner { program, sweeper })
+    };
+    let mut builder = base(file);
+    for tool in &file.tools {
+        let runner = runner(&tool.program, &format!("tool `{}`", tool.name))?;
+        builder = builder.tool(command_tool::command_tool(tool, runner));
+    }
+    for described in &file.resources {
+        let content = match &described.content {
+            file::Content::Text(text) => Content::Text(text.clone()),
+            file::Content::File(path) => Content::File {
+                root: folder.clone(),
+                path: path.clone(),
+            },
+            file::Content::Command(program) => {
+                Content::Command(runner(program, &format!("resource `{}`", described.uri))?)
+            }
+        };
+        builder = with_resource(builder, described, content);
+    }
+    Ok(builder)
 }
 
-/// Begins a server of what a file says, with tools that are made some other way.
+/// Begins a server of what a file says, with tools that are made some other way. Nothing is run and
+/// no file is read: resources that would need that say what they would be.
 ///
 /// ```
 /// use interlock::workflow::file;
@@ -79,25 +142,40 @@ pub fn builder(file: &File, folder: &Path) -> io::Result<Builder> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub fn builder_with(file: &File, tool: impl FnMut(&CommandTool) -> Tool) -> Builder {
+    let builder = file.tools.iter().map(tool).fold(base(file), Builder::tool);
+    file.resources.iter().fold(builder, |builder, described| {
+        let text = match &described.content {
+            file::Content::Text(text) => text.clone(),
+            file::Content::File(path) => format!("the file {path}"),
+            file::Content::Command(program) => format!("what {} prints", program.command.join(" ")),
+        };
+        with_resource(builder, described, Content::Text(text))
+    })
+}
+
+/// Everything of a file but its tools and resources.
+fn base(file: &File) -> Builder {
     let mut builder = Server::builder(&*file.name, env!("CARGO_PKG_VERSION"))
         .tool_timeout(file.settings.tool_timeout)
-        // A command cannot be asked to stop, only ended, so there is nothing to wait for.
-        .cancel_grace(Duration::ZERO);
+        .cancel_grace(STOP_GRACE);
     if let Some(text) = instructions(file) {
         builder = builder.instructions(text);
     }
-    for tool in file.tools.iter().map(tool) {
-        builder = builder.tool(tool);
-    }
-    for text in &file.resources {
-        builder = builder.resource(resource(text));
-    }
-    for text in &file.prompts {
-        builder = builder.prompt(prompt(text));
-    }
+    builder = file
+        .prompts
+        .iter()
+        .map(prompt)
+        .fold(builder, Builder::prompt);
     match &file.workflow {
         Some(workflow) => builder.workflow(workflow.clone()),
         None => builder,
+    }
+}
+
+fn with_resource(builder: Builder, described: &file::Resource, content: Content) -> Builder {
+    match described.is_template() {
+        true => builder.template(resource::template(described, content)),
+        false => builder.resource(resource::resource(described, content)),
     }
 }
 
@@ -113,20 +191,6 @@ fn instructions(file: &File) -> Option<String> {
     });
     let lines: Vec<_> = file.description.as_deref().into_iter().chain(how).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))
-}
-
-fn resource(text: &StaticResource) -> Resource {
-    let mut resource = Resource::text(&*text.uri, &*text.text);
-    if let Some(name) = &text.name {
-        resource = resource.name(name);
-    }
-    if let Some(description) = &text.description {
-        resource = resource.description(description);
-    }
-    if let Some(mime_type) = &text.mime_type {
-        resource = resource.mime_type(mime_type);
-    }
-    resource
 }
 
 fn prompt(text: &PromptText) -> Prompt {

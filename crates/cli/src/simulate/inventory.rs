@@ -2,7 +2,7 @@
 
 use interlock::workflow::{
     Call, Kind, Outcome, Workflow,
-    file::{CommandTool, File, PromptText, fill_in},
+    file::{CommandTool, Content, File, PromptText, fill_in},
 };
 use jsonschema::{PatternOptions, Validator};
 use serde_json::{Value, json};
@@ -136,7 +136,11 @@ impl<'f> Inventory<'f> {
             Kind::Resource => {
                 let mut resources = self.file.resources.iter();
                 let found = resources.find(|resource| resource.uri == call.name)?;
-                Some(json!({ "contents": [{ "uri": found.uri, "text": found.text }] }))
+                // What a file or a program holds, nobody looks at here.
+                let Content::Text(text) = &found.content else {
+                    return None;
+                };
+                Some(json!({ "contents": [{ "uri": found.uri, "text": text }] }))
             }
             Kind::Prompt => {
                 let prompt = self.prompt(call.name)?;

@@ -240,6 +240,30 @@ fn a_thousand_requests_at_once_are_all_answered() {
     }
 }
 
+/// The server has no chance to do anything about its commands.
+#[cfg(target_os = "linux")]
+#[test]
+fn no_command_outlives_a_server_that_is_killed() {
+    let flow = FLOW.replace("[sh, -c, \"exec", "[setsid, sh, -c, \"exec");
+    let stage = Stage::new().with("flow.yaml", &flow);
+    let (begun, _gate) = (stage.listen("begun"), stage.pipe("gate"));
+    let mut served = Served::start(&stage, &[]);
+    served.call("open");
+    served.begin_call("wait");
+    assert_eq!(begun.next().as_deref(), Some("begun"));
+    served.signal("-KILL");
+    assert_eq!(begun.next(), None, "nobody holds the pipe any more");
+}
+
+#[test]
+fn a_file_that_needs_what_the_environment_lacks_is_not_served() {
+    let flow = FLOW.replace("[echo, opened]", "[echo, \"${INTERLOCK_UNSET}\"]");
+    let stage = Stage::new().with("flow.yaml", &flow);
+    let served = Served::spawn(&stage, &[]);
+    served.logged("`command` of tool `open` needs the variable `INTERLOCK_UNSET`");
+    assert_eq!(served.code(), Some(1));
+}
+
 #[test]
 fn a_signal_lets_running_calls_end() {
     let stage = Stage::new().with("flow.yaml", FLOW);

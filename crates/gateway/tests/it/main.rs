@@ -4,4 +4,5 @@
 
 mod command_tool;
 mod files;
+mod resources;
 mod stage;

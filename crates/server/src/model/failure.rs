@@ -46,8 +46,9 @@ impl Failure {
         Self::made("stopped".to_owned(), Why::Stopped)
     }
 
-    /// It could not go on for a reason that has a code.
-    pub(crate) fn refused(refusal: Refusal) -> Self {
+    /// It could not go on for a reason that has a code. The client is told the code, too.
+    #[must_use]
+    pub fn refused(refusal: Refusal) -> Self {
         Self::made(refusal.message().to_owned(), Why::Refused(refusal))
     }
 

@@ -1,13 +1,14 @@
 //! The sections `tools`, `resources` and `prompts`.
 
 use super::{
-    Annotations, CommandTool, PromptArgument, PromptText, StaticResource,
+    Annotations, CommandTool, Content, Program, PromptArgument, PromptText, Resource,
     reader::{Reader, Shape},
     report::FileProblem,
-    tree::{self, Entry, Node, Value},
+    servers::place_of,
+    tree::{self, Entry, Key, Node, Value},
 };
 use crate::{
-    Kind, Span,
+    Kind, Span, UriTemplate,
     template::{self, Piece},
 };
 use serde_json::{Map, json};
@@ -21,7 +22,11 @@ pub(super) const TOOL: Shape = Shape {
         "input",
         "output",
         "command",
+        "env",
+        "env_from",
+        "cwd",
         "timeout",
+        "concurrency",
         "annotations",
     ],
 };
@@ -39,7 +44,17 @@ pub(super) const ANNOTATIONS: Shape = Shape {
 
 pub(super) const RESOURCE: Shape = Shape {
     what: "a resource",
-    keys: &["name", "description", "mime_type", "text"],
+    keys: &[
+        "name",
+        "description",
+        "mime_type",
+        "text",
+        "file",
+        "command",
+        "env",
+        "env_from",
+        "cwd",
+    ],
 };
 
 pub(super) const PROMPT: Shape = Shape {
@@ -50,6 +65,23 @@ pub(super) const PROMPT: Shape = Shape {
 pub(super) const ARGUMENT: Shape = Shape {
     what: "an argument",
     keys: &["name", "description", "required"],
+};
+
+/// What `{{name}}` in a text stands for.
+struct Slot {
+    /// What is said of a name that is not known.
+    lacks: &'static str,
+    help: &'static str,
+}
+
+const PROMPT_ARGUMENT: Slot = Slot {
+    lacks: "the prompt has no argument",
+    help: "list it in `arguments`, or write it without the braces",
+};
+
+const VARIABLE: Slot = Slot {
+    lacks: "the template has no variable",
+    help: "name a variable of the template, or write it without the braces",
 };
 
 /// The gateway's own tools for clients that carry their workflow by a handle.
@@ -63,7 +95,7 @@ impl Reader<'_> {
             .collect()
     }
 
-    pub(super) fn resources(&mut self, entries: &[Entry]) -> Vec<StaticResource> {
+    pub(super) fn resources(&mut self, entries: &[Entry]) -> Vec<Resource> {
         entries
             .iter()
             .filter_map(|entry| self.resource(entry))
@@ -90,8 +122,9 @@ impl Reader<'_> {
             description: String::new(),
             input: any_object(),
             output: None,
-            command: Vec::new(),
+            program: Program::default(),
             timeout: None,
+            concurrency: None,
             annotations: None,
         };
         for Entry { key, value } in entries {
@@ -102,10 +135,14 @@ impl Reader<'_> {
                 }
                 "input" => tool.input = self.schema("input", value).unwrap_or_else(any_object),
                 "output" => tool.output = self.schema("output", value),
-                "command" => tool.command = self.command(value),
                 "timeout" => tool.timeout = self.duration("timeout", value),
+                "concurrency" => tool.concurrency = self.count("concurrency", value),
                 "annotations" => tool.annotations = self.annotations(value),
-                _ => self.stray(&TOOL, key),
+                other => {
+                    if !self.program_key(&mut tool.program, other, value) {
+                        self.stray(&TOOL, key);
+                    }
+                }
             }
         }
         Some(tool)
@@ -138,32 +175,6 @@ impl Reader<'_> {
         self.bad_value("type", wanted, node.span, written);
     }
 
-    fn command(&mut self, node: &Node) -> Vec<String> {
-        let words = self.program(node).unwrap_or_default();
-        words.iter().filter_map(|word| self.word(word)).collect()
-    }
-
-    /// The words of a command, of which the first must say something.
-    pub(super) fn program<'n>(&mut self, node: &'n Node) -> Option<&'n [Node]> {
-        let words = self.list("command", node)?;
-        if words
-            .first()
-            .is_none_or(|program| program.value.written() == Some(""))
-        {
-            self.error(node.span, FileProblem::NoProgram);
-        }
-        Some(words)
-    }
-
-    pub(super) fn word(&mut self, node: &Node) -> Option<String> {
-        let word = self.owned("command", node)?;
-        // The operating system could not pass it on.
-        if word.contains('\0') {
-            self.bad_value("command", "free of NUL characters", node.span, &word);
-        }
-        Some(word)
-    }
-
     fn annotations(&mut self, node: &Node) -> Option<Annotations> {
         let mut annotations = Annotations::default();
         for Entry { key, value } in self.map("annotations", node)? {
@@ -186,27 +197,74 @@ impl Reader<'_> {
         Some(annotations)
     }
 
-    fn resource(&mut self, Entry { key, value }: &Entry) -> Option<StaticResource> {
-        self.artifact_name(Kind::Resource, key);
+    fn resource(&mut self, Entry { key, value }: &Entry) -> Option<Resource> {
+        self.resource_name(key);
         let entries = self.map(&key.text, value)?;
-        self.require(&RESOURCE, key.span, entries, &["text"]);
-        let mut resource = StaticResource {
+        let mut program = Program::default();
+        let (mut text, mut file) = (None, None);
+        let mut resource = Resource {
             uri: key.text.clone(),
             name: None,
             description: None,
             mime_type: None,
-            text: String::new(),
+            content: Content::Text(String::new()),
         };
         for Entry { key, value } in entries {
             match key.text.as_str() {
                 "name" => resource.name = self.owned("name", value),
                 "description" => resource.description = self.owned("description", value),
                 "mime_type" => resource.mime_type = self.owned("mime_type", value),
-                "text" => resource.text = self.owned("text", value).unwrap_or_default(),
-                _ => self.stray(&RESOURCE, key),
+                "text" => text = self.slotted("text", &resource.uri, value),
+                "file" => file = self.slotted("file", &resource.uri, value),
+                other => {
+                    if !self.program_key(&mut program, other, value) {
+                        self.stray(&RESOURCE, key);
+                    }
+                }
             }
         }
+        let given = ["text", "file", "command"].map(|key| (key, place_of(entries, key)));
+        let mut given = given
+            .iter()
+            .filter_map(|(key, place)| Some((*key, (*place)?)));
+        match (given.next(), given.next()) {
+            (None, _) => self.error(key.span, FileProblem::NoContent),
+            (Some(_), Some((_, second))) => self.error(second, FileProblem::TwoContents),
+            (Some(("command", _)), None) => {
+                resource.content = Content::Command(program);
+                return Some(resource);
+            }
+            (Some(_), None) => {}
+        }
+        self.misplaced(entries, &["env", "env_from", "cwd"], "command");
+        resource.content = match (text, file) {
+            (_, Some(path)) => Content::File(path),
+            (text, None) => Content::Text(text.unwrap_or_default()),
+        };
         Some(resource)
+    }
+
+    fn resource_name(&mut self, key: &Key) {
+        self.artifact_name(Kind::Resource, key);
+        if let Err(fault) = UriTemplate::parse(&key.text) {
+            let name = key.text.clone();
+            self.error(key.span, FileProblem::BadTemplate { name, fault });
+        }
+    }
+
+    /// A text in which `{{name}}` stands for a variable of the resource's template.
+    fn slotted(&mut self, key: &'static str, uri: &str, node: &Node) -> Option<String> {
+        let text = self.owned(key, node)?;
+        if key == "file" && (text.is_empty() || text.contains('\0')) {
+            self.bad_value(key, "the path of a file", node.span, &text);
+        }
+        // A URI without variables leaves its text as it is.
+        if let Ok(template) = UriTemplate::parse(uri)
+            && uri.contains('{')
+        {
+            self.check_slots(&text, &template.variables(), node.span, &VARIABLE);
+        }
+        Some(text)
     }
 
     fn prompt(&mut self, Entry { key, value }: &Entry) -> Option<PromptText> {
@@ -232,7 +290,13 @@ impl Reader<'_> {
             }
         }
         if let Some(span) = text_span {
-            self.check_slots(&prompt, span);
+            let names = prompt.arguments.iter().map(|argument| &*argument.name);
+            self.check_slots(
+                &prompt.text,
+                &names.collect::<Vec<_>>(),
+                span,
+                &PROMPT_ARGUMENT,
+            );
         }
         Some(prompt)
     }
@@ -279,15 +343,10 @@ impl Reader<'_> {
         Some(argument)
     }
 
-    /// Every `{{name}}` in the text must name an argument.
-    fn check_slots(&mut self, prompt: &PromptText, span: Span) {
-        let known: HashSet<_> = prompt
-            .arguments
-            .iter()
-            .map(|argument| &*argument.name)
-            .collect();
+    /// Every `{{name}}` in the text must be known.
+    fn check_slots(&mut self, text: &str, known: &[&str], span: Span, slot: &Slot) {
         let mut from = span.start;
-        for piece in template::pieces(&prompt.text) {
+        for piece in template::pieces(text) {
             let Piece::Slot { name, written } = piece else {
                 continue;
             };
@@ -300,13 +359,12 @@ impl Reader<'_> {
             if let Some(at) = found {
                 from = at + written.len();
             }
-            if !known.contains(name) {
+            if !known.contains(&name) {
                 let at = found.map_or(span, |at| tree::place(self.text, at, at + written.len()));
-                let help = self.meant(name, known.iter().copied()).or_else(|| {
-                    Some("list it in `arguments`, or write it without the braces".to_owned())
-                });
-                let name = name.to_owned();
-                self.error(at, FileProblem::UnknownArgument { name, help });
+                let meant = self.meant(name, known.iter().copied());
+                let help = meant.or_else(|| Some(slot.help.to_owned()));
+                let (lacks, name) = (slot.lacks, name.to_owned());
+                self.error(at, FileProblem::UnknownArgument { lacks, name, help });
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct FileFormat {
     /// Tools that are commands, by name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tools: Option<Pairs<Tool>>,
-    /// Resources that are texts, by URI.
+    /// Resources, by URI or by a template of URIs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) resources: Option<Pairs<Resource>>,
     /// Prompts, by name.
@@ -56,9 +56,12 @@ pub(super) struct Server {
     /// The program that is the server, and its arguments.
     #[schemars(extend("minItems" = 1))]
     command: Option<Vec<Text>>,
-    /// Variables that the program's environment has besides the inherited ones.
+    /// Variables of the program's environment. It gets nothing else of ours but PATH, HOME and a few
+    /// more, and what `env_from` names.
     env: Option<Pairs<Text>>,
-    /// The folder in which the program is started; without it, the current one.
+    /// The names of variables that the program gets from the environment of the server.
+    env_from: Option<List<Text>>,
+    /// The folder in which the program is started; without it, the file's.
     cwd: Option<Text>,
     /// The address at which the server listens.
     #[schemars(extend("pattern" = "^([hH][tT][tT][pP][sS]?://|\\$\\{)"))]
@@ -85,11 +88,20 @@ pub(super) struct Tool {
     input: Option<ObjectSchema>,
     /// The JSON schema of its structured result.
     output: Option<ObjectSchema>,
-    /// The program and its arguments.
+    /// The program and its arguments. `${VAR}` is taken from the environment.
     #[schemars(extend("minItems" = 1))]
     command: Vec<Text>,
+    /// Variables of the program's environment. It gets nothing else of ours but PATH, HOME and a few
+    /// more, and what `env_from` names.
+    env: Option<Pairs<Text>>,
+    /// The names of variables that the program gets from the environment of the server.
+    env_from: Option<List<Text>>,
+    /// The folder in which the program is started; without it, the file's.
+    cwd: Option<Text>,
     /// How long it may run. Left out: `tool_timeout` of the settings.
     timeout: Option<Duration>,
+    /// How many calls of it may run at once; others wait. Left out: 16.
+    concurrency: Option<Count>,
     /// What it says about its behaviour, in the words of MCP.
     annotations: Option<Annotations>,
 }
@@ -112,19 +124,33 @@ pub(super) struct Annotations {
     open_world_hint: Option<bool>,
 }
 
-/// A resource that is a text.
+/// A resource: a text, a file, or what a program prints. Its URI may be a template such as
+/// `order://{id}`; then `{{id}}` in its text or path is filled in, and a program gets the variables
+/// as JSON on standard input.
 #[derive(Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(extend("oneOf" = [{ "required": ["text"] }, { "required": ["file"] }, { "required": ["command"] }]))]
 #[allow(dead_code, reason = "resources are described, and never written")]
 pub(super) struct Resource {
     /// Its name for people.
     name: Option<Text>,
     /// What it is.
     description: Option<Text>,
-    /// The type of its text, such as `text/markdown`.
+    /// The type of what it holds, such as `text/markdown`.
     mime_type: Option<Text>,
-    /// What it holds.
-    text: Text,
+    /// The text that it holds.
+    text: Option<Text>,
+    /// The path of the file that it holds, inside the folder of the workflow file.
+    file: Option<Text>,
+    /// The program that prints what it holds, and its arguments.
+    #[schemars(extend("minItems" = 1))]
+    command: Option<Vec<Text>>,
+    /// Variables of the program's environment, as for a tool.
+    env: Option<Pairs<Text>>,
+    /// The names of variables that the program gets from the environment of the server.
+    env_from: Option<List<Text>>,
+    /// The folder in which the program is started; without it, the file's.
+    cwd: Option<Text>,
 }
 
 /// A prompt that is a text.

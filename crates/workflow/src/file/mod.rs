@@ -14,6 +14,7 @@ mod document;
 mod duration;
 mod format;
 mod narrow;
+mod programs;
 mod reader;
 mod report;
 mod schema;
@@ -63,7 +64,7 @@ pub const MAX_NODES: usize = 100_000;
 ///   found: { tools: { refund: { success: paid, error: found } } }
 ///   paid: { terminal: true }
 /// ")?;
-/// assert_eq!(file.tools[1].command, ["./refund.sh"]);
+/// assert_eq!(file.tools[1].program.command, ["./refund.sh"]);
 /// assert!(file.workflow.is_some());
 ///
 /// let invalid = file::read(b"interlock: 1\nname: x\nstats: {}\n").unwrap_err();
@@ -117,8 +118,8 @@ pub struct File {
     pub servers: Vec<Upstream>,
     /// The tools that are commands, in the order in which they were written.
     pub tools: Vec<CommandTool>,
-    /// The resources that are texts, in the order in which they were written.
-    pub resources: Vec<StaticResource>,
+    /// The resources, in the order in which they were written.
+    pub resources: Vec<Resource>,
     /// The prompts, in the order in which they were written.
     pub prompts: Vec<PromptText>,
     /// What somebody should look at, though the file can be served.
@@ -150,14 +151,7 @@ pub struct Upstream {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// It is a program, and speaks over its standard input and output.
-    Command {
-        /// The program and its arguments: never empty.
-        command: Vec<String>,
-        /// What its environment has besides what ours has, in the order in which it was written.
-        env: Vec<(String, String)>,
-        /// The folder in which it is started, if that is not ours.
-        cwd: Option<String>,
-    },
+    Command(Program),
     /// It listens at an address.
     Http {
         /// The address, which begins with `http://`, `https://` or `${`.
@@ -165,6 +159,20 @@ pub enum Transport {
         /// What is sent with every request, in the order in which it was written.
         headers: Vec<(String, String)>,
     },
+}
+
+/// A program to run. In every text but a name, `${VAR}` is left to [`expand`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The program and its arguments: never empty.
+    pub command: Vec<String>,
+    /// What its environment has besides the little that every program gets, in the order in which
+    /// it was written.
+    pub env: Vec<(String, String)>,
+    /// The variables that it gets from our own environment.
+    pub env_from: Vec<String>,
+    /// The folder in which it is started, if that is not the file's.
+    pub cwd: Option<String>,
 }
 
 /// A tool that is a command: its arguments come as JSON on standard input.
@@ -180,10 +188,12 @@ pub struct CommandTool {
     pub input: serde_json::Value,
     /// The JSON schema of its structured result.
     pub output: Option<serde_json::Value>,
-    /// The program and its arguments: never empty.
-    pub command: Vec<String>,
+    /// What is run.
+    pub program: Program,
     /// How long it may run, if that differs from the settings.
     pub timeout: Option<Duration>,
+    /// How many calls of it may run at once, if that differs from the default.
+    pub concurrency: Option<u32>,
     /// What it says about its behaviour.
     pub annotations: Option<Annotations>,
 }
@@ -209,19 +219,37 @@ pub struct Annotations {
     pub open_world_hint: Option<bool>,
 }
 
-/// A resource that is a text in the file.
+/// A resource that a file describes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StaticResource {
-    /// Where clients find it.
+pub struct Resource {
+    /// Where clients find it, or a template of that, such as `order://{id}`.
     pub uri: String,
     /// Its name for people.
     pub name: Option<String>,
     /// What it is.
     pub description: Option<String>,
-    /// The type of its text.
+    /// The type of what it holds.
     pub mime_type: Option<String>,
     /// What it holds.
-    pub text: String,
+    pub content: Content,
+}
+
+impl Resource {
+    /// Whether its URI is a template, whose variables fill in what it holds.
+    pub fn is_template(&self) -> bool {
+        self.uri.contains('{')
+    }
+}
+
+/// What a resource holds. `{{name}}` in a text or a path stands for a variable of its template.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// A text.
+    Text(String),
+    /// What is in a file, by its path from the workflow file's folder.
+    File(String),
+    /// What a program prints. It gets the variables of the template as JSON on standard input.
+    Command(Program),
 }
 
 /// A prompt that is a text in the file.

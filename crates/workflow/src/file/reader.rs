@@ -318,7 +318,8 @@ fn home(key: &str) -> Option<String> {
 
 /// What every model API accepts as the name of a tool.
 const PLAIN: &str = "it must have 1 to 64 letters, digits, `_` or `-`";
-const URI: &str = "it must be a URI such as `note://rules`, of at most 2048 bytes";
+const URI: &str = "it must be a URI such as `note://rules`, or a template such as `order://{id}`, \
+                   of at most 2048 bytes";
 const SELECTOR: &str = "guards find it as `ctx.name`, so it must have letters, digits or `_`, \
                         begin with no digit and be no word of CEL";
 const SHORT_URI: &str = "it must have 1 to 2048 bytes and no invisible characters";
@@ -353,7 +354,7 @@ fn one_of<'a>(words: impl Iterator<Item = &'a str>) -> String {
     }
 }
 
-/// A scheme, a colon and something; braces would make it a template (RFC 6570).
+/// A scheme, a colon and something. Braces make it a template (RFC 6570).
 fn is_uri(name: &str) -> bool {
     let Some((scheme, rest)) = name.split_once(':') else {
         return false;
@@ -364,5 +365,5 @@ fn is_uri(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'))
         && !rest.is_empty()
         && name.len() <= LONGEST_URI
-        && !rest.contains(|c: char| c.is_whitespace() || is_disguise(c) || matches!(c, '{' | '}'))
+        && !rest.contains(|c: char| c.is_whitespace() || is_disguise(c))
 }

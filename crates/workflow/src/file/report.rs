@@ -1,7 +1,7 @@
 //! What can be wrong with a file as a text, and the list that findings are collected in.
 
 use super::{MAX_BYTES, MAX_DEPTH, MAX_NODES, bindings, duration, variables};
-use crate::{Finding, Invalid, Kind, Problem, Severity, Span};
+use crate::{Finding, Invalid, Kind, Problem, Severity, Span, TemplateError};
 
 /// What can be wrong with a file as a text, before its workflow is judged. All are errors.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +94,12 @@ pub(super) enum FileProblem {
     NoTransport,
     #[error("a server has `command` or `url`, not both")]
     TwoTransports,
+    #[error("`{}` is no template of URIs: {fault}", shown(name))]
+    BadTemplate { name: String, fault: TemplateError },
+    #[error("a resource needs `text`, `file` or `command`")]
+    NoContent,
+    #[error("a resource has one of `text`, `file` and `command`")]
+    TwoContents,
     #[error("`{key}` is of no use without `{with}`")]
     GoesWith {
         key: &'static str,
@@ -106,8 +112,12 @@ pub(super) enum FileProblem {
         written: String,
         fault: variables::Fault,
     },
-    #[error("the prompt has no argument `{}`", shown(name))]
-    UnknownArgument { name: String, help: Option<String> },
+    #[error("{lacks} `{}`", shown(name))]
+    UnknownArgument {
+        lacks: &'static str,
+        name: String,
+        help: Option<String>,
+    },
     #[error("there are more findings than the {MAX_FINDINGS} shown")]
     More,
 }
@@ -153,6 +163,9 @@ impl FileProblem {
             Self::Args => "unknown-key",
             Self::NoTransport => "missing-key",
             Self::TwoTransports => "two-transports",
+            Self::BadTemplate { .. } => "bad-template",
+            Self::NoContent => "missing-key",
+            Self::TwoContents => "two-contents",
             Self::GoesWith { .. } => "useless-key",
             Self::SamePrefix { .. } => "same-prefix",
             Self::BadVariable { .. } => "bad-variable",
@@ -184,6 +197,11 @@ impl FileProblem {
             Self::NoTransport => {
                 "`command: [python3, shop.py]` starts one, `url: https://…` connects to one"
             }
+            Self::BadTemplate { .. } => "write variables as in `order://{id}`",
+            Self::NoContent => {
+                "`text: …` holds it, `file: notes.md` reads it, `command: [./notes.sh]` prints it"
+            }
+            Self::TwoContents => "remove all but one of them",
             Self::TwoTransports => "remove one of the two, or make it two servers",
             Self::GoesWith { .. } => "remove it",
             Self::SamePrefix { .. } => "give one of them another `prefix`",

@@ -1,22 +1,23 @@
 //! The section `servers`: MCP servers that are served through this one.
 
 use super::{
-    Transport, Upstream,
+    Program, Transport, Upstream,
     reader::{Reader, Shape},
     report::FileProblem,
-    tree::{self, Entry, Node, Value},
-    variables::{self, Piece},
+    tree::{Entry, Node, Value},
 };
 use crate::Span;
 use std::collections::HashMap;
 
 pub(super) const SERVER: Shape = Shape {
     what: "a server",
-    keys: &["command", "env", "cwd", "url", "headers", "prefix"],
+    keys: &[
+        "command", "env", "env_from", "cwd", "url", "headers", "prefix",
+    ],
 };
 
 /// Keys that go only with `command`, and those that go only with `url`.
-const OF_COMMAND: [&str; 2] = ["env", "cwd"];
+const OF_COMMAND: [&str; 3] = ["env", "env_from", "cwd"];
 const OF_URL: [&str; 1] = ["headers"];
 
 /// Longer ones would leave no room for the tool's own name.
@@ -48,7 +49,7 @@ impl Reader<'_> {
     fn server(&mut self, Entry { key, value }: &Entry, servers: usize) -> Option<Upstream> {
         self.plain_name(SERVER.what, &key.text, key.span);
         let entries = self.map(&key.text, value)?;
-        let (mut command, mut env, mut cwd) = (None, Vec::new(), None);
+        let mut program = Program::default();
         let (mut url, mut headers) = (None, Vec::new());
         // With a single server there is nobody to be told apart from.
         let mut prefix = match servers {
@@ -57,9 +58,6 @@ impl Reader<'_> {
         };
         for Entry { key, value } in entries {
             match key.text.as_str() {
-                "command" => command = Some(self.server_command(value)),
-                "env" => env = self.environment(value),
-                "cwd" => cwd = self.folder(value),
                 "url" => url = Some(self.url(value)),
                 "headers" => headers = self.headers(value),
                 "prefix" => {
@@ -68,13 +66,18 @@ impl Reader<'_> {
                     }
                 }
                 "args" => self.error(key.span, FileProblem::Args),
-                _ => self.stray(&SERVER, key),
+                other => {
+                    if !self.program_key(&mut program, other, value) {
+                        self.stray(&SERVER, key);
+                    }
+                }
             }
         }
+        let command = place_of(entries, "command");
         let transport = match (command, url) {
-            (Some(command), None) => {
+            (Some(_), None) => {
                 self.misplaced(entries, &OF_URL, "url");
-                Transport::Command { command, env, cwd }
+                Transport::Command(program)
             }
             (None, Some(url)) => {
                 self.misplaced(entries, &OF_COMMAND, "command");
@@ -98,46 +101,17 @@ impl Reader<'_> {
         })
     }
 
-    fn misplaced(&mut self, entries: &[Entry], keys: &[&'static str], with: &'static str) {
+    pub(super) fn misplaced(
+        &mut self,
+        entries: &[Entry],
+        keys: &[&'static str],
+        with: &'static str,
+    ) {
         for key in keys {
             if let Some(span) = place_of(entries, key) {
                 self.error(span, FileProblem::GoesWith { key, with });
             }
         }
-    }
-
-    fn server_command(&mut self, node: &Node) -> Vec<String> {
-        let words = self.program(node).unwrap_or_default();
-        words
-            .iter()
-            .filter_map(|node| {
-                let word = self.word(node)?;
-                self.variables(&word, node.span);
-                Some(word)
-            })
-            .collect()
-    }
-
-    fn environment(&mut self, node: &Node) -> Vec<(String, String)> {
-        let mut variables = Vec::new();
-        for Entry { key, value } in self.map("env", node).unwrap_or_default() {
-            // The operating system could not pass it on.
-            if key.text.is_empty() || key.text.contains(['=', '\0']) {
-                self.bad_name("a variable", VARIABLE, &key.text, key.span);
-            }
-            if let Some(text) = self.free_of("env", value, "free of NUL characters", &['\0']) {
-                variables.push((key.text.clone(), text));
-            }
-        }
-        variables
-    }
-
-    fn folder(&mut self, node: &Node) -> Option<String> {
-        let folder = self.free_of("cwd", node, "free of NUL characters", &['\0'])?;
-        if folder.is_empty() {
-            self.bad_value("cwd", "the path of a folder", node.span, &folder);
-        }
-        Some(folder)
     }
 
     fn headers(&mut self, node: &Node) -> Vec<(String, String)> {
@@ -176,45 +150,8 @@ impl Reader<'_> {
         }
         Some(prefix)
     }
-
-    /// A text in which `${VAR}` may stand and some characters may not.
-    fn free_of(
-        &mut self,
-        key: &'static str,
-        node: &Node,
-        wanted: &'static str,
-        forbidden: &[char],
-    ) -> Option<String> {
-        let text = self.owned(key, node)?;
-        self.variables(&text, node.span);
-        if text.contains(forbidden) {
-            self.bad_value(key, wanted, node.span, &text);
-        }
-        Some(text)
-    }
-
-    /// Checks that whatever looks like a variable is one.
-    fn variables(&mut self, text: &str, span: Span) {
-        for piece in variables::pieces(text) {
-            let (written, fault) = match piece {
-                Piece::Literal(_) | Piece::Variable(_) => continue,
-                Piece::Broken { written, fault } => (written, fault),
-            };
-            if self.findings.is_full() {
-                return;
-            }
-            let found = self.text[span.start..span.end].find(written);
-            let at = found.map_or(span, |at| {
-                let start = span.start + at;
-                tree::place(self.text, start, start + written.len())
-            });
-            let written = written.to_owned();
-            self.error(at, FileProblem::BadVariable { written, fault });
-        }
-    }
 }
 
-const VARIABLE: &str = "it must have at least one character, none of them `=`";
 const HEADER: &str = "it must have letters, digits or `-`";
 const PREFIX: &str = "at most 32 letters, digits, `_` or `-`";
 
@@ -253,7 +190,7 @@ fn prefix_span(Entry { key, value }: &Entry) -> Span {
     prefix.map_or(key.span, |entry| entry.value.span)
 }
 
-fn place_of(entries: &[Entry], key: &str) -> Option<Span> {
+pub(super) fn place_of(entries: &[Entry], key: &str) -> Option<Span> {
     let entry = entries.iter().find(|entry| entry.key.text == key)?;
     Some(entry.key.span)
 }

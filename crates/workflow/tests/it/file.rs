@@ -8,13 +8,14 @@
 mod docs;
 mod hostile;
 mod keys;
+mod resources;
 mod servers;
 mod writing;
 mod wrong;
 
 use interlock_workflow::{
     Busy, Finish, Invalid, Kind, Outcome, Scope, Settings, Visibility, Workflow,
-    file::{self, Annotations, File},
+    file::{self, Annotations, Content, File},
 };
 use serde_json::json;
 use std::time::Duration;
@@ -282,7 +283,10 @@ fn tools_are_commands_with_schemas() {
             },
         }))
     );
-    assert_eq!(lookup.command, ["python3", "shop.py", "lookup", "7"]);
+    assert_eq!(
+        lookup.program.command,
+        ["python3", "shop.py", "lookup", "7"]
+    );
     assert_eq!(lookup.timeout, None);
     assert_eq!(
         serde_json::to_value(&lookup.annotations).unwrap(),
@@ -317,7 +321,10 @@ fn resources_and_prompts_are_texts() {
         panic!("{:?}", file.resources);
     };
     assert_eq!(rules.uri, "note://rules");
-    assert_eq!(rules.text, "Refunds over 100 need a manager.");
+    assert_eq!(
+        rules.content,
+        Content::Text("Refunds over 100 need a manager.".into())
+    );
     assert_eq!(
         (&rules.name, &rules.description, &rules.mime_type),
         (&None, &None, &None)
@@ -328,7 +335,10 @@ fn resources_and_prompts_are_texts() {
         Some("What the customer agreed to")
     );
     assert_eq!(terms.mime_type.as_deref(), Some("text/markdown"));
-    assert_eq!(terms.text, "# Terms\nNo returns: none.\n");
+    assert_eq!(
+        terms.content,
+        Content::Text("# Terms\nNo returns: none.\n".into())
+    );
 
     let [apologise, search] = &file.prompts[..] else {
         panic!("{:?}", file.prompts);
@@ -494,7 +504,7 @@ fn an_alias_repeats_a_value_and_its_faults_are_told_once() {
         "{HEAD}tools:\n  a: {{ description: d, command: &c [run, it], input: &i {{ properties: {{ n: {{}} }} }} }}\n  \
          b: {{ description: d, command: *c, input: *i }}\n"
     ));
-    assert_eq!(file.tools[0].command, file.tools[1].command);
+    assert_eq!(file.tools[0].program, file.tools[1].program);
     assert_eq!(file.tools[0].input, file.tools[1].input);
 
     let invalid = refused(&format!(

@@ -3,7 +3,7 @@
 use super::{HEAD, accepted, check_error, column_of, refused};
 use interlock_workflow::{
     Draft, Kind, Outcome, Scope, Settings, Targets, Workflow, end,
-    file::{self, Transport},
+    file::{self, Content, Program, Transport},
     to,
 };
 use std::time::Duration;
@@ -108,6 +108,34 @@ fn a_file_with_every_key_is_accepted_as_a_whole() {
 }
 
 #[test]
+fn tools_and_resources_are_programs_with_an_environment() {
+    let file = accepted(EVERYTHING);
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    let label = &file.tools[0];
+    assert_eq!(
+        label.program,
+        Program {
+            command: vec!["./label.sh".into(), "${PRINTER}".into()],
+            env: vec![pair("LANG", "de")],
+            env_from: vec!["PRINTER_KEY".into()],
+            cwd: Some("./labels".into()),
+        }
+    );
+    assert_eq!(label.concurrency, Some(2));
+    let order = &file.resources[1];
+    assert!(order.is_template() && !file.resources[0].is_template());
+    assert_eq!(
+        order.content,
+        Content::Command(Program {
+            command: vec!["./order.sh".into()],
+            env: vec![pair("FORM", "long")],
+            env_from: vec!["SHOP_KEY".into()],
+            cwd: Some("./shop".into()),
+        })
+    );
+}
+
+#[test]
 fn servers_are_programs_and_addresses() {
     let file = accepted(EVERYTHING);
     let [shop, mail] = &file.servers[..] else {
@@ -117,11 +145,12 @@ fn servers_are_programs_and_addresses() {
     let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
     assert_eq!(
         shop.transport,
-        Transport::Command {
+        Transport::Command(Program {
             command: vec!["python3".into(), "shop.py".into()],
             env: vec![pair("SHOP_DB", "./shop.db")],
+            env_from: vec!["SHOP_KEY".into()],
             cwd: Some("./shop".into()),
-        }
+        })
     );
     assert_eq!((&*mail.name, &*mail.prefix), ("mail", "post-"));
     assert_eq!(

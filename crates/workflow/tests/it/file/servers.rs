@@ -40,7 +40,7 @@ fn what_begins_with_the_prefix_of_a_server_is_expected_to_be_there() {
 }
 
 #[test]
-fn a_template_is_bound_where_a_server_may_have_it_and_never_declared() {
+fn a_template_is_bound_where_a_server_may_have_it_and_must_else_be_declared() {
     accepted(&calling("shop_refund"));
     let alone = format!(
         "{HEAD}prompts: {{ p: {{ text: x }} }}\n\
@@ -73,7 +73,7 @@ fn variables_are_left_to_whoever_has_an_environment() {
     let file = accepted(&format!(
         "{HEAD}servers: {{ shop: {{ command: [run, \"--key=${{KEY}}\", \"$${{KEY}}\", $5] }} }}\n"
     ));
-    let file::Transport::Command { command, .. } = &file.servers[0].transport else {
+    let file::Transport::Command(file::Program { command, .. }) = &file.servers[0].transport else {
         panic!("{:?}", file.servers);
     };
     let lookup = |name: &str| (name == "KEY").then(|| "k".to_owned());

@@ -1,0 +1,149 @@
+//! A resource as a file describes it: a text, a file, or what a program prints.
+
+use crate::command_tool::Runner;
+use interlock::{
+    Blob, Code, Context, Failure, IntoResource, Refusal, Resource, ResourceTemplate,
+    model::{JsonObject, ReadResourceResult},
+    workflow::file::{self, fill_in},
+};
+use serde_json::Value;
+use std::{
+    fs::{self, File},
+    io::{self, Read},
+    path::{Component, Path, PathBuf},
+    sync::Arc,
+};
+
+/// How many bytes a file may have that is read as a resource.
+pub const FILE_LIMIT: u64 = 8 * 1024 * 1024;
+
+/// Where the content of a resource comes from. The variables of its template are filled in.
+pub(crate) enum Content {
+    Text(String),
+    File { root: PathBuf, path: String },
+    Command(Runner),
+}
+
+/// A resource of the server.
+pub(crate) fn resource(described: &file::Resource, content: Content) -> Resource {
+    let content = Arc::new(content);
+    let mut resource = Resource::new(&*described.uri, move |context| {
+        let content = Arc::clone(&content);
+        async move { content.read(&JsonObject::new(), &context).await }
+    });
+    if let Some(name) = &described.name {
+        resource = resource.name(name);
+    }
+    if let Some(description) = &described.description {
+        resource = resource.description(description);
+    }
+    if let Some(mime_type) = &described.mime_type {
+        resource = resource.mime_type(mime_type);
+    }
+    resource
+}
+
+/// A template of the server's resources.
+pub(crate) fn template(described: &file::Resource, content: Content) -> ResourceTemplate {
+    let content = Arc::new(content);
+    let mut template = ResourceTemplate::raw(&*described.uri, move |variables, context| {
+        let content = Arc::clone(&content);
+        async move { content.read(&variables, &context).await }
+    });
+    if let Some(name) = &described.name {
+        template = template.name(name);
+    }
+    if let Some(description) = &described.description {
+        template = template.description(description);
+    }
+    if let Some(mime_type) = &described.mime_type {
+        template = template.mime_type(mime_type);
+    }
+    template
+}
+
+impl Content {
+    async fn read(&self, variables: &JsonObject, context: &Context) -> Result<Contents, Failure> {
+        let filled = |text: &str| match variables.is_empty() {
+            true => text.to_owned(),
+            false => fill_in(text, |name| variables.get(name).and_then(Value::as_str)),
+        };
+        match self {
+            Self::Text(text) => Ok(Contents::Text(filled(text))),
+            Self::File { root, path } => {
+                let (root, path) = (root.clone(), filled(path));
+                let read = tokio::task::spawn_blocking(move || read_inside(&root, &path));
+                read.await?
+            }
+            Self::Command(runner) => {
+                let input = Value::Object(variables.clone());
+                Ok(Contents::of(runner.run(&input, context).await?.stdout))
+            }
+        }
+    }
+}
+
+/// What a resource holds.
+enum Contents {
+    Text(String),
+    Bytes(Vec<u8>),
+}
+
+impl Contents {
+    fn of(bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self::Text(text),
+            Err(error) => Self::Bytes(error.into_bytes()),
+        }
+    }
+}
+
+impl IntoResource for Contents {
+    fn into_resource(
+        self,
+        uri: &str,
+        mime_type: Option<&str>,
+    ) -> Result<ReadResourceResult, Failure> {
+        match self {
+            Self::Text(text) => text.into_resource(uri, mime_type),
+            Self::Bytes(bytes) => Blob(bytes).into_resource(uri, mime_type),
+        }
+    }
+}
+
+/// Reads a file inside a folder. A path or a link that leads out of it is refused.
+fn read_inside(root: &Path, path: &str) -> Result<Contents, Failure> {
+    let refused = |code: Code| Failure::refused(Refusal::new(code));
+    let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+    if !Path::new(path).components().all(is_inside) {
+        return Err(refused(Code::PathTraversalDetected));
+    }
+    let not_found = |error: io::Error| {
+        use io::ErrorKind::{NotADirectory, NotFound};
+        if matches!(error.kind(), NotFound | NotADirectory) {
+            return refused(Code::ResourceNotFound);
+        }
+        tracing::warn!(path, %error, "the file of a resource could not be read");
+        Failure::new("the file could not be read")
+    };
+    let root = fs::canonicalize(root).map_err(not_found)?;
+    let file = fs::canonicalize(root.join(path)).map_err(not_found)?;
+    if !file.starts_with(&root) {
+        return Err(refused(Code::SymlinkTraversalDetected));
+    }
+    // A pipe or a device could be read from for ever.
+    if !fs::metadata(&file).map_err(not_found)?.is_file() {
+        return Err(refused(Code::ResourceNotFound));
+    }
+    let mut bytes = Vec::new();
+    let file = File::open(&file).map_err(not_found)?;
+    file.take(FILE_LIMIT + 1)
+        .read_to_end(&mut bytes)
+        .map_err(not_found)?;
+    if bytes.len() as u64 > FILE_LIMIT {
+        return Err(Failure::new(format!(
+            "the file has more than {FILE_LIMIT} bytes"
+        )));
+    }
+    Ok(Contents::of(bytes))
+}
