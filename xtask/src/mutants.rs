@@ -35,7 +35,7 @@ const TARGETS: &[Target] = &[
     },
 ];
 const ENGINE: &[&str] = &[
-    "approval.rs",
+    "approval_rules.rs",
     "journal/unstored.rs",
     "lease.rs",
     "state.rs",

@@ -1,8 +1,8 @@
 //! One change of an instance and its journal entry: committed to memory or to the store.
 
 use crate::{
-    approval::ApprovalRequest,
-    approvals::Asked,
+    approval_asking::Asked,
+    approval_rules::ApprovalRequest,
     error::EngineError,
     instance::Instance,
     journal::{Entry, Pending, What, unstored::Draft},
@@ -25,9 +25,10 @@ pub(crate) struct Change<'a> {
     /// The run that the change was decided on. If it is another one by now, that is a conflict.
     pub(crate) known: &'a Arc<Run>,
     pub(crate) run: Arc<Run>,
-    /// Whether it enters its state with that, so that the time there begins.
+    /// Whether this change enters a state, also the same one again; that restarts its timers.
     pub(crate) enters: bool,
-    pub(crate) calls: u64,
+    /// The number of the last call that had its turn.
+    pub(crate) last_call: u64,
     pub(crate) running: Option<Arc<Running>>,
     pub(crate) entry: Option<Pending>,
     pub(crate) asked: Asked,
@@ -35,12 +36,12 @@ pub(crate) struct Change<'a> {
 
 impl<'a> Change<'a> {
     /// An instance that stays where it is, with no call running and nothing to journal.
-    pub(crate) fn none(run: &'a Arc<Run>, calls: u64) -> Self {
+    pub(crate) fn none(run: &'a Arc<Run>, last_call: u64) -> Self {
         Self {
             known: run,
             run: Arc::clone(run),
             enters: false,
-            calls,
+            last_call,
             running: None,
             entry: None,
             asked: Asked::Stays,
@@ -94,7 +95,7 @@ impl Instance {
         let Some(most) = self.memory_limit(&state) else {
             return Ok(Some(change));
         };
-        self.check(&state, &change)?;
+        self.check_unchanged(&state, &change)?;
         if let Some(at) = change.entry.as_ref().map(Pending::at) {
             let at = state.journal.at(at);
             change.not_before(self.workflow(), at);
@@ -115,8 +116,8 @@ impl Instance {
             .filter(|_| is_stored && self.is_volatile())
     }
 
-    /// A run that is not the one that the change was decided on was read from the store meanwhile.
-    fn check(&self, state: &State, change: &Change<'_>) -> Result<(), EngineError> {
+    /// Fails with `Conflict` if another run has replaced the one that the change was decided on.
+    fn check_unchanged(&self, state: &State, change: &Change<'_>) -> Result<(), EngineError> {
         if Arc::ptr_eq(change.known, state.run()) {
             return Ok(());
         }
@@ -128,13 +129,13 @@ impl Instance {
         let _writer = self.writer.lock().await;
         let (draft, record, entries) = {
             let mut state = lock(&self.state);
-            self.check(&state, &change)?;
+            self.check_unchanged(&state, &change)?;
             let draft = self.draft(&mut state);
             change.not_before(self.workflow(), draft.at);
             let (edition, asked) = state.after(&change.asked);
             let record = self.record(NewRecord {
                 run: &change.run,
-                calls: change.calls,
+                calls: change.last_call,
                 running: change.running.as_deref(),
                 edition,
                 asked: &asked,
@@ -160,7 +161,8 @@ impl Instance {
         Ok(())
     }
 
-    /// Brings the record and the journal up to date, if they are to follow.
+    /// Writes record and journal of an instance that changed in memory only. Otherwise writes waiting
+    /// journal entries alone.
     ///
     /// # Errors
     ///
@@ -226,7 +228,8 @@ impl Instance {
         let entries = self.entries(&draft, None);
         let now = self.shared.store_time();
         if let Err(error) = self.shared.store.commit(&[], &entries, now).await {
-            // Entries alone could be written twice, and what changed nothing is not worth that.
+            // The failed write may have landed. Trying again could duplicate these notes, so they are
+            // only counted as dropped.
             lock(&self.state).journal.lost(&draft);
             return Err(error.into());
         }

@@ -1,6 +1,6 @@
 //! What a committed step did, for those who tell others of it.
 
-use crate::{effect::EffectsOfStep, principal::Principal, record::Running};
+use crate::{effect_port::EffectsOfStep, principal::Principal, record::Running};
 use interlock_workflow::{Facts, Instance as Run, Position, StateId, Workflow};
 use serde_json::{Map, Value};
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use crate::{
     clock::{Clock, SystemClock},
     commit::store_time,
-    effect::EffectRunner,
+    effect_port::EffectRunner,
     error::EngineError,
     handles::Registry,
     instance::Instance,

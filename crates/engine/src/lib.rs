@@ -38,27 +38,29 @@
 //! | `engine.rs` | the engine and its builder: finds, starts and ends instances |
 //! | `instance.rs` | one instance: where it stands, who watches it |
 //! | `state.rs` | what is known of an instance, behind its lock |
-//! | `turn.rs` | the right to move an instance, one holder at a time |
+//! | `turn.rs` | the right to move an instance, one holder at a time, and its steps; timers that are due and lost calls take theirs here |
 //! | `reservation.rs` | a call that holds that right, and how it ends |
 //! | `committed.rs` | what a committed step did |
 //! | `commit.rs` | one change and its journal entry: to memory or to the store |
 //! | `record.rs` | the record as it is stored |
 //! | `journal/` | entries, replay, entries that are not stored yet |
-//! | `approval.rs`, `approvals.rs` | a person's yes: decided, kept |
+//! | `approval_rules.rs` | what a person's yes is worth |
+//! | `approval_asking.rs` | a call asks for that yes, and the questions to operators are kept |
 //! | `sampling.rs` | what a state asks the client's model |
-//! | `effect.rs`, `effects.rs` | the port for effects, and their run after a step |
-//! | `timers.rs` | the one task that looks after what is due |
+//! | `effect_port.rs` | the port for effects |
+//! | `effect_running.rs` | effects run after their step |
+//! | `timers.rs` | the one task that notices what is due and wakes its instance; the step is taken in `turn.rs` |
 //! | `handles.rs` | instances that belong to no session |
 //! | `operator.rs`, `orders.rs` | what operators see and decide |
 
-mod approval;
-mod approvals;
+mod approval_asking;
+mod approval_rules;
 mod clock;
 mod commit;
 mod committed;
 mod digest;
-mod effect;
-mod effects;
+mod effect_port;
+mod effect_running;
 mod engine;
 mod error;
 mod handles;
@@ -85,11 +87,11 @@ mod golden;
 #[cfg(test)]
 mod testing;
 
-pub use approval::{Answer, ApprovalRequest, Consent, Means, Standing, Why};
+pub use approval_rules::{Answer, ApprovalRequest, Consent, Means, Standing, Why};
 pub use clock::{Clock, SystemClock, sleep_until};
 pub use committed::Committed;
 pub use digest::request_digest;
-pub use effect::{Done, EffectRunner, EffectsOfStep, MemoryError, memory_as};
+pub use effect_port::{Done, EffectRunner, EffectsOfStep, MemoryError, memory_as};
 pub use engine::{Engine, EngineBuilder, Limits, OpenError, Source, StartError, random_id};
 pub use error::EngineError;
 pub use instance::{CallFacts, CallInput, Instance};

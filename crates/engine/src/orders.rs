@@ -144,7 +144,7 @@ impl Turn {
     async fn reset(&self, run: &Arc<Run>, entry: Entry) -> Result<Committed, EngineError> {
         let unclear = lock(&self.instance.state).known.set_unclear(None);
         let anew = (self.instance.workflow().start(entry.at), true);
-        let put = self.put(run, anew, entry).await;
+        let put = self.commit_run(run, anew, entry).await;
         if put.is_err() {
             lock(&self.instance.state).known.set_unclear(unclear);
         }
@@ -167,7 +167,7 @@ impl Turn {
             Order::Move(to) => {
                 let step = workflow.put(&run, to);
                 let entry = |trace| decision.entry(now, What::Moved { trace });
-                self.take(&run, step, entry, None).await?
+                self.commit_step(&run, step, entry, None).await?
             }
             Order::Abort => {
                 if run.position().finished {
@@ -178,14 +178,14 @@ impl Turn {
                 let known = after.retrace(workflow, &trace, now);
                 known.map_err(|_| EngineError::Foreign(workflow.name().to_owned()))?;
                 let entry = decision.entry(now, What::Aborted { trace });
-                self.put(&run, (after, false), entry).await?
+                self.commit_run(&run, (after, false), entry).await?
             }
             Order::Settle(outcome) => {
                 let held = run.held().ok_or(OrderError::NotHeld)?;
                 let step = workflow.settle(&run, outcome, None);
                 let step = step.ok_or(OrderError::Unsettled)?;
                 let entry = |trace| decision.entry(now, What::Settled { outcome, trace });
-                let mut moved = self.take(&run, step, entry, None).await?;
+                let mut moved = self.commit_step(&run, step, entry, None).await?;
                 if let Some(effects) = &mut moved.effects {
                     let artifact = Artifact::clone(&held.artifact);
                     let done = &mut effects.done;

@@ -1,7 +1,7 @@
 //! The record of an instance, as it is stored.
 
 use crate::{
-    approval::ApprovalRequest,
+    approval_rules::ApprovalRequest,
     error::EngineError,
     instance::{CallInput, NO_INPUT},
     principal::Principal,
@@ -146,7 +146,7 @@ struct Stored {
     calls: u64,
     run: Record,
     running: Option<Running>,
-    /// How often it has changed.
+    /// Another number after each change, not a count.
     #[serde(default)]
     edition: u64,
     /// What operators are asked.

@@ -1,11 +1,11 @@
 //! A call that has an instance to itself, and how it ends.
 
 use crate::{
-    approval::{Consent, Means, Why},
-    approvals::{Agreed, Asked},
+    approval_asking::{Agreed, Asked},
+    approval_rules::{Consent, Means, Why},
     commit::Change,
     committed::Committed,
-    effect::EffectsOfStep,
+    effect_port::EffectsOfStep,
     error::EngineError,
     instance::{CallFacts, Instance},
     journal::{Entry, Pending, What},
@@ -136,8 +136,8 @@ pub struct Reservation {
     /// Taken by the commit, unless that leads to a question to the client's model.
     pub(crate) running: Option<Arc<Running>>,
     binding: Option<BindingId>,
-    /// The client has been told to come back with the answer to the question.
-    pub(crate) is_open: bool,
+    /// The question waits for a client that comes back; dropped, it stays open and is not lost.
+    pub(crate) waits_for_client: bool,
 }
 
 impl Instance {
@@ -269,7 +269,7 @@ impl Turn {
                 turn: self,
                 running: Some(running),
                 binding: Some(binding.id()),
-                is_open: false,
+                waits_for_client: false,
             })),
             Err(error) if error.is_conflict() => {
                 Box::pin(instance.reload()).await?;
@@ -287,7 +287,7 @@ impl Reservation {
             turn,
             running: Some(running),
             binding: None,
-            is_open: true,
+            waits_for_client: true,
         }
     }
 
@@ -334,9 +334,10 @@ impl Reservation {
     ) -> Result<Committed, EngineError> {
         let instance = Arc::clone(self.instance());
         let workflow = instance.workflow();
-        // It stays here until the store has answered. Who drops the commit loses the outcome.
+        // Cloned, not taken: if this future is dropped before the store answers, `Drop` must still find
+        // `running` and mark the outcome unknown.
         let running = self.running.clone();
-        let running = running.filter(|_| !self.is_open);
+        let running = running.filter(|_| !self.waits_for_client);
         let Some((running, binding)) = running.zip(self.binding) else {
             let at = instance.position();
             return Ok(Committed::plain(at, at));
@@ -359,7 +360,7 @@ impl Reservation {
             }
         };
         let end = (binding, outcome, result);
-        let ending = Box::pin(self.turn.end(&run, &running, end, asker));
+        let ending = Box::pin(self.turn.commit_call_end(&run, &running, end, asker));
         let mut committed = ending.await?;
         self.running = committed.asks.take();
         Ok(committed)
@@ -381,7 +382,7 @@ impl Reservation {
     ///
     /// If the store fails.
     pub async fn release(mut self, has_paused: bool) -> Result<(), EngineError> {
-        if self.is_open {
+        if self.waits_for_client {
             // Its client may come back another time.
             return Ok(());
         }
@@ -438,7 +439,7 @@ impl Drop for Reservation {
         let is_ours = |at: &Arc<Running>| Arc::ptr_eq(at, &running);
         if occupancy.running.as_ref().is_some_and(is_ours) {
             occupancy.running = None;
-            match self.is_open {
+            match self.waits_for_client {
                 true => occupancy.elsewhere = Some(running),
                 false => occupancy.lost = Some(running),
             }

@@ -127,7 +127,7 @@ impl Turn {
             Entry::new(now, Some(asked.call), what)
         };
         let asker = asker.map(|asker| (asker, asked));
-        let mut committed = self.take(run, step, entry, asker).await?;
+        let mut committed = self.commit_step(run, step, entry, asker).await?;
         if let Some(effects) = &mut committed.effects {
             effects.done.outcome = Some(outcome);
             effects.done.principal = Principal::of_facts(principal);
@@ -148,9 +148,10 @@ impl Reservation {
         self.question().is_some()
     }
 
-    /// Whether the client has been told to come back with the answer.
-    pub const fn is_open(&self) -> bool {
-        self.is_open
+    /// Whether the question waits for a client that comes back; dropped, it stays open and is not
+    /// lost.
+    pub const fn waits_for_client(&self) -> bool {
+        self.waits_for_client
     }
 
     /// What the client comes back with.
@@ -192,7 +193,7 @@ impl Reservation {
         match self.turn.answered(&run, &asked, answer, Some(asker)).await {
             Ok(mut committed) => {
                 self.running = committed.as_mut().and_then(|done| done.asks.take());
-                self.is_open = false;
+                self.waits_for_client = false;
                 Ok(committed)
             }
             Err(error) if error.is_conflict() => {
@@ -229,6 +230,6 @@ impl Reservation {
 
     /// The client has been told to come back. The first to come back goes on.
     pub fn leave_open(mut self) {
-        self.is_open = true;
+        self.waits_for_client = true;
     }
 }

@@ -1,8 +1,8 @@
 //! What is known of an instance, behind its lock.
 
 use crate::{
-    approval::ApprovalRequest,
-    approvals::Asked,
+    approval_asking::Asked,
+    approval_rules::ApprovalRequest,
     commit::Change,
     journal::unstored::Unstored,
     record::{Found, Running},
@@ -127,7 +127,7 @@ impl State {
     /// The change is committed.
     pub(crate) fn apply(&mut self, change: Change<'_>) {
         (self.edition, self.asked) = self.after(&change.asked);
-        self.calls = change.calls;
+        self.calls = change.last_call;
         self.occupancy.running = change.running;
         self.occupancy.lost = None;
         self.occupancy.elsewhere = None;

@@ -1,10 +1,10 @@
 //! The right to move an instance: one holder at a time, in the order in which they asked.
 
 use crate::{
-    approvals::Asked,
+    approval_asking::Asked,
     commit::Change,
     committed::Committed,
-    effect::{Done, EffectsOfStep},
+    effect_port::{Done, EffectsOfStep},
     error::EngineError,
     instance::Instance,
     journal::{Ended, Entry, Pending, What},
@@ -154,12 +154,12 @@ impl Turn {
                     }
                     continue;
                 }
-                self.lose(&run, &elsewhere).await
+                self.commit_unknown(&run, &elsewhere).await
             } else if let Some(lost) = lost {
-                self.lose(&run, &lost).await
+                self.commit_unknown(&run, &lost).await
             } else if let Some(step) = instance.workflow().expire(&run, now.0) {
                 let timer = |trace| Entry::new(now.0, None, What::Timer { trace });
-                self.take(&run, step, timer, None).await.map(Some)
+                self.commit_step(&run, step, timer, None).await.map(Some)
             } else {
                 return Ok(run);
             };
@@ -185,7 +185,11 @@ impl Turn {
     }
 
     /// Commits that the outcome of a call is unknown.
-    async fn lose(&self, run: &Arc<Run>, lost: &Running) -> Result<Option<Committed>, EngineError> {
+    async fn commit_unknown(
+        &self,
+        run: &Arc<Run>,
+        lost: &Running,
+    ) -> Result<Option<Committed>, EngineError> {
         if lost.question.is_some() {
             return self.unanswered(run, lost).await;
         }
@@ -193,7 +197,7 @@ impl Turn {
         match workflow.admit(run.position(), lost.kind, &lost.name) {
             Ok(Pass::Bound(binding)) => {
                 let end = (binding, Outcome::Unknown, None);
-                self.end(run, lost, end, None).await.map(Some)
+                self.commit_call_end(run, lost, end, None).await.map(Some)
             }
             // It could not have moved anything.
             Ok(Pass::Always) | Err(_) => {
@@ -239,7 +243,7 @@ impl Turn {
 
     /// Commits a step of the instance as it is. With an asker, the step may lead to a question to
     /// the client's model; that somebody is being asked is part of the same commit.
-    pub(crate) async fn take(
+    pub(crate) async fn commit_step(
         &self,
         run: &Arc<Run>,
         step: Step<'_>,
@@ -258,7 +262,7 @@ impl Turn {
             known: run,
             run: after,
             enters: step.enters,
-            calls,
+            last_call: calls,
             running: asks.clone(),
             entry: Some(entry.into()),
             asked: Asked::Void,
@@ -312,7 +316,7 @@ impl Turn {
     }
 
     /// Commits a run that no step leads to, such as the beginning.
-    pub(crate) async fn put(
+    pub(crate) async fn commit_run(
         &self,
         run: &Arc<Run>,
         (after, enters): (Run, bool),
@@ -349,7 +353,7 @@ impl Turn {
     }
 
     /// Commits the step that the end of a call leads to.
-    pub(crate) async fn end(
+    pub(crate) async fn commit_call_end(
         &self,
         run: &Arc<Run>,
         running: &Running,
@@ -391,7 +395,7 @@ impl Turn {
             known: run,
             run: after,
             enters: step.enters,
-            calls: running.call,
+            last_call: running.call,
             running: asks.clone(),
             entry: Some(ended.pending(workflow, &step)),
             asked: Asked::Void,

@@ -1,6 +1,6 @@
 //! Instances and their journals as operators see them.
 
-use crate::{approval::ApprovalRequest, journal::Entry, orders::Found};
+use crate::{approval_rules::ApprovalRequest, journal::Entry, orders::Found};
 use interlock_workflow::{Artifact, Held as HeldCall};
 use serde::Serialize;
 use serde_json::{Map, Value};

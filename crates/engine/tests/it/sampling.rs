@@ -123,7 +123,7 @@ async fn the_first_client_that_comes_back_with_the_ticket_goes_on() {
         // One that comes back and goes away again leaves the question open.
         drop(resume(&ticket).await.unwrap());
         let mut back = resume(&ticket).await.unwrap();
-        assert!(back.is_open());
+        assert!(back.waits_for_client());
         let answer = json!({ "text": "yes" });
         assert!(back.sampled(Ok(&answer), asker).await.unwrap().is_some());
         drop(back);

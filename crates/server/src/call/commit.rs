@@ -17,7 +17,7 @@ pub(super) async fn commit(call: &mut Call, outcome: Outcome) {
     };
     respond::take_warning(call, outcome);
     let outcome = result::workflow_outcome(outcome);
-    if reservation.is_open() {
+    if reservation.waits_for_client() {
         return Box::pin(sampling::go_on(call, reservation, outcome)).await;
     }
     let reply = call.outcome.reply.as_ref();

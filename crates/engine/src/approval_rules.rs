@@ -5,7 +5,7 @@
 //! works once. The person is asked through the client where the client can do that; where it
 //! cannot, the question is written down with the instance, and an operator answers it.
 //!
-//! Nothing here waits or writes: `approvals.rs` keeps what operators are asked, and the caller of
+//! Nothing here waits or writes: `approval_asking.rs` keeps what operators are asked, and the caller of
 //! the engine asks clients.
 
 use crate::{digest::request_digest, principal::Principal};

@@ -2,7 +2,7 @@
 
 use crate::{
     committed::Committed,
-    effect::EffectsOfStep,
+    effect_port::EffectsOfStep,
     error::EngineError,
     journal::{Entry, What},
     lock,
@@ -73,7 +73,7 @@ impl Turn {
             };
             attempts += 1;
             let step = instance.workflow().put(&run, state);
-            match self.take(&run, step, what, None).await {
+            match self.commit_step(&run, step, what, None).await {
                 Err(error) if error.is_conflict() && attempts < ATTEMPTS => {
                     instance.reload().await?;
                 }

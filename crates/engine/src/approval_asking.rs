@@ -1,7 +1,7 @@
 //! What operators are asked about calls of an instance, and what their answers do.
 
 use crate::{
-    approval::{self, ApprovalRequest, Consent, Means, Next, Why},
+    approval_rules::{self, ApprovalRequest, Consent, Means, Next, Why},
     commit::Change,
     error::EngineError,
     instance::CallFacts,
@@ -58,8 +58,8 @@ impl Turn {
         let artifact = Artifact::new(call.kind, call.name);
         let about = (call.principal, &artifact, &call.input().args);
         let (edition, all) = self.asked();
-        let asked = approval::about(&all, about);
-        match approval::next(consent.as_ref(), asked, means, (edition, now)) {
+        let asked = approval_rules::about(&all, about);
+        match approval_rules::next(consent.as_ref(), asked, means, (edition, now)) {
             Next::Run => {
                 // What an operator said was journalled when it was said.
                 let approved = consent.map(|_| {
@@ -155,8 +155,8 @@ impl Turn {
         run: &Run,
     ) -> Result<Agreed, ReserveError<'w>> {
         let mut asked = self.others(&request.id);
-        if asked.len() >= approval::MOST {
-            return Err(ReserveError::TooManyApprovals(approval::too_many()));
+        if asked.len() >= approval_rules::MOST {
+            return Err(ReserveError::TooManyApprovals(approval_rules::too_many()));
         }
         let (question, id) = (request.question.clone(), request.id.clone());
         let what = What::Asked {
