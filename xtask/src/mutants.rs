@@ -45,7 +45,7 @@ const PROTO: &[&str] = &[
     "connection.rs",
     "connection/ledger.rs",
     "connection/pending.rs",
-    "connection/rules.rs",
+    "connection/settings.rs",
     "elicitation.rs",
     "frame.rs",
     "invocation.rs",

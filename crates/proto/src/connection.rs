@@ -13,12 +13,12 @@ use crate::{
 mod drawn;
 mod ledger;
 mod pending;
-mod rules;
+mod settings;
 #[cfg(test)]
 mod tests;
 
 pub use ledger::{Key, Lane, Ledger};
-pub use rules::{Duplicates, EarlyPing, Rules};
+pub use settings::{Duplicates, EarlyPing, Rules};
 
 /// The connection machine.
 #[derive(Debug)]
@@ -220,7 +220,7 @@ pub fn step(
 ) -> Result<Step<State, Effect>, Refusal> {
     // Before anything else: whatever is said about it would carry the id of the first call, and
     // settle that one at the client.
-    if ledger.answers_twice(&input) {
+    if ledger.is_duplicate(&input) {
         return match rules.duplicates {
             Duplicates::Dropped => ignore(state, Noise::Duplicate),
             Duplicates::Refused => {

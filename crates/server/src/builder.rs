@@ -10,7 +10,7 @@ use crate::{
     },
     context::{environment::Environment, request_state::Sealer},
     core::{Bounds, Core},
-    effects::{self, Effect, Effects},
+    effect_runner::{self, Effect, Effects},
     model::{Implementation, failure::Failure},
     mount::{Mount, Mounted},
     outbound::subscribers::Subscribers,
@@ -316,7 +316,7 @@ impl Builder {
         let mut errors = Vec::new();
         let catalog = self.take_catalog(&mut errors);
         let warnings = self.check_workflow(&catalog, &mut errors);
-        effects::check(&self.effects, self.workflow.as_ref(), &mut errors);
+        effect_runner::check(&self.effects, self.workflow.as_ref(), &mut errors);
         let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
             .map_err(|error| errors.push(BuildError::Secret(error)));
         match sealer {
@@ -389,9 +389,9 @@ impl Builder {
             Some(store) => Arc::new(StoreTimeout::new(store, Arc::clone(&self.clock))),
             None => Arc::new(MemoryStore::default()),
         };
-        let tasks = TaskTracker::new();
+        let background = TaskTracker::new();
         // It only says that waiting for the last task may end; more tasks can follow.
-        tasks.close();
+        background.close();
         let core = Core {
             server_meta: EncodedMeta::of_server(&self.info),
             info: self.info,
@@ -411,7 +411,7 @@ impl Builder {
             bounds: self.bounds,
             lifespan,
             keeps_meta: !self.mounts.is_empty(),
-            tasks,
+            background,
         };
         Server::new(core, self.mounts, effects.as_deref())
     }

@@ -45,7 +45,7 @@ mod catalog;
 mod context;
 mod core;
 mod dispatch;
-mod effects;
+mod effect_runner;
 pub mod model;
 mod mount;
 mod outbound;
@@ -65,7 +65,7 @@ pub use builder::Builder;
 pub use catalog::build_error::{BuildError, BuildErrors};
 pub use context::Context;
 pub use core::Bounds;
-pub use effects::{Effect, EffectContext, OnFailure};
+pub use effect_runner::{Effect, EffectContext, OnFailure};
 pub use interlock_engine::{
     ApprovalRequest, Clock, Details, Done, MemoryError, Operator, OperatorError, Principal,
     Recorded, RunningCall, Standing, Summary, SystemClock, journal,

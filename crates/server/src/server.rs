@@ -5,7 +5,7 @@ mod changes;
 use crate::{
     builder::Builder,
     core::Core,
-    effects::Effects,
+    effect_runner::Effects,
     model::change::ServerChange,
     mount::Mounted,
     outbound::lock,

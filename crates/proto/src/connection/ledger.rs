@@ -88,9 +88,9 @@ impl Ledger {
         self.subscriptions.len()
     }
 
-    /// Whether an answer to this would look like the answer to something in flight. Requests that
-    /// say everything about themselves may share an id with each other.
-    pub(super) fn answers_twice(&self, input: &Input) -> bool {
+    /// Whether the id of this request is in flight already: its answer would look like the answer to
+    /// the first. Requests that say everything about themselves may share an id with each other.
+    pub(super) fn is_duplicate(&self, input: &Input) -> bool {
         let (id, lane) = match input {
             Input::Initialize { id, .. } | Input::Ping { id } => (id, Lane::Handshake),
             Input::Malformed { id: Some(id), .. } => (id, Lane::Handshake),

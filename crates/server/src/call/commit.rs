@@ -20,7 +20,7 @@ pub(super) async fn commit(call: &mut Call, outcome: Outcome) {
     if reservation.waits_for_client() {
         return Box::pin(sampling::go_on(call, reservation, outcome)).await;
     }
-    let reply = call.outcome.reply.as_ref();
+    let reply = call.results.reply.as_ref();
     let reply = reply.filter(|_| reservation.reads_result());
     let result = reply.and_then(|reply| result::guard_value(call.start.kind, reply));
     let asker = sampling::asker(&call.core, &call.shared.caller);
@@ -28,7 +28,7 @@ pub(super) async fn commit(call: &mut Call, outcome: Outcome) {
     match committed.await {
         Ok(mut committed) => {
             let result = |call: &Call| {
-                let reply = call.outcome.reply.as_ref()?;
+                let reply = call.results.reply.as_ref()?;
                 result::guard_value(call.start.kind, reply)
             };
             follow(call, &mut reservation, &mut committed, result).await;
@@ -106,9 +106,9 @@ fn note_ran(call: &Call, outcome: Outcome) {
 
 /// The step could not be saved, so what the handler returned does not hold.
 fn not_saved(call: &mut Call, error: &EngineError) {
-    call.outcome.reply = None;
+    call.results.reply = None;
     let refusal = reserve::unsaved(call, error).refusal;
     let refusal =
         refusal.because("the step could not be saved, and what was called may have taken effect");
-    call.outcome.refusal = Some(Box::new(refusal.into()));
+    call.results.refusal = Some(Box::new(refusal.into()));
 }

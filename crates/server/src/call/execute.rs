@@ -79,7 +79,8 @@ fn obey(call: &mut Call, handler: &mut Option<Handler>) {
                 call.shared.channel.stop();
                 drop_quietly(handler.take());
             }
-            // The rest is done once the handler is gone.
+            // `Enqueue` and `Start` are not performed as orders: `Call::run` does both in its own
+            // flow. The rest is done in `conclude`.
             Effect::Enqueue
             | Effect::LeaveQueue
             | Effect::Start
@@ -164,7 +165,7 @@ async fn poll_handler(handler: &mut Option<Handler>) -> Finished {
 
 fn ended(call: &mut Call, finished: Finished) -> Input {
     let result = match finished {
-        Ok(result) => call.outcome.reply.insert(result),
+        Ok(result) => call.results.reply.insert(result),
         Err(payload) => {
             drop_quietly(payload);
             return Input::Panicked;

@@ -12,7 +12,9 @@
 //! | `execute.rs`, `outgoing.rs` | 5 run the handler, and pass on what it says before its result (the handler itself checks its output schema: `api/tool.rs`) |
 //! | `commit.rs` | 6 commit, 7 notify and run effects |
 //! | `sampling.rs`, `sampling_rules.rs` | 7 what the new state asks the client's model |
-//! | `respond.rs` | 8 respond |
+//! | `respond.rs` | 8 respond: decides the answer; `run` returns it |
+//! | `../session/requests.rs` `send_answer` | 9 write the answer (`../wire`), and settle the request under the session's lock; over HTTP without a session, `../transport/http/stateless.rs` does |
+//! | `../outbound` | 10 queue the bytes on the call's route, from which the transport takes them |
 //! | `machine.rs` | the invocation machine's state, and what it has ordered |
 //! | `launch.rs` | the first poll, in place |
 
@@ -35,7 +37,7 @@ use crate::{
         approval::Approving,
         machine::Machine,
         outgoing::Conversation,
-        respond::{Advice, Outcome},
+        respond::{Advice, Results},
     },
     context::{
         Belongs, Shared,
@@ -128,7 +130,7 @@ pub(crate) struct Call {
     /// A person's yes, if it needs one.
     approving: Option<Box<Approving>>,
     advice: Advice,
-    outcome: Outcome,
+    results: Results,
 }
 
 /// Why a call does not reach its handler.
@@ -164,7 +166,7 @@ impl Call {
             conversation: None,
             approving: None,
             advice: Advice::default(),
-            outcome: Outcome::default(),
+            results: Results::default(),
         }
     }
 
@@ -183,7 +185,7 @@ impl Call {
             }
             Err(Stop::Refused(no)) => {
                 let refusal = no.refusal.clone();
-                self.outcome.refusal = Some(no);
+                self.results.refusal = Some(no);
                 self.step(Input::Refused(refusal));
             }
             Err(Stop::ComeBack) => self.step(Input::Asked),
@@ -191,7 +193,7 @@ impl Call {
         }
         self.conclude().await;
         let is_wanted = !self.signals.is_cancelled();
-        self.outcome.answer.take().filter(|_| is_wanted)
+        self.results.answer.take().filter(|_| is_wanted)
     }
 
     /// Everything before the handler. How long the handler may run.
@@ -201,9 +203,11 @@ impl Call {
         loop {
             // 4. Reserve the instance, judged on the state that is found then.
             match reserve::reserve(self).await? {
-                Ok(execution) => return Ok(execution),
+                reserve::Next::Run(execution) => return Ok(execution),
                 // 3. Approve: without the turn, for a person takes their time. Then try again.
-                Err(question) => Box::pin(approval::ask_client(self, question)).await?,
+                reserve::Next::AskPerson(question) => {
+                    Box::pin(approval::ask_client(self, question)).await?
+                }
             }
         }
     }

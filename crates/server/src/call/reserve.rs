@@ -40,21 +40,38 @@ pub(super) async fn find_instance(call: &mut Call) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Reserves the instance, if the call can move it. How long its handler may run, or the question
-/// that a person has to answer first.
-pub(super) async fn reserve(call: &mut Call) -> Result<Result<Duration, ApprovalQuestion>, Stop> {
+/// What a call does next.
+pub(super) enum Next {
+    /// Its handler runs for so long at most.
+    Run(Duration),
+    /// A person answers this first.
+    AskPerson(ApprovalQuestion),
+}
+
+/// Whether a call needs the turn.
+enum Ready {
+    /// It has the turn.
+    Turn(Turn),
+    /// It cannot move the instance. Its handler runs beside others for so long at most.
+    Beside(Duration),
+}
+
+/// Reserves the instance, if the call can move it.
+pub(super) async fn reserve(call: &mut Call) -> Result<Next, Stop> {
     let Some(instance) = deciding_instance(call)? else {
         take_place(call).await?;
-        return Ok(Ok(call.execution(None)));
+        return Ok(Next::Run(call.execution(None)));
     };
     if call.unfinished().is_some() {
-        return Ok(Ok(Box::pin(sampling::resume(call, &instance)).await?));
+        return Ok(Next::Run(
+            Box::pin(sampling::resume(call, &instance)).await?,
+        ));
     }
     let turn = match turn_at_once(call, &instance) {
         Some(turn) => turn,
         None => match Box::pin(judge_and_wait(call, &instance)).await? {
-            Ok(turn) => turn,
-            Err(execution) => return Ok(Ok(execution)),
+            Ready::Turn(turn) => turn,
+            Ready::Beside(execution) => return Ok(Next::Run(execution)),
         },
     };
     // With the turn in hand: a call that waits for its instance must not keep a place from others.
@@ -83,23 +100,19 @@ pub(super) async fn reserve(call: &mut Call) -> Result<Result<Duration, Approval
     Ok(reserved.map_err(|error| not_reserved(call, &instance, error))?)
 }
 
-/// Keeps a reservation with its call. How long the handler may run, or what has to be asked first.
-fn keep(
-    call: &mut Call,
-    instance: &Arc<Instance>,
-    reserved: Reserved,
-) -> Result<Duration, ApprovalQuestion> {
+/// Keeps a reservation with its call.
+fn keep(call: &mut Call, instance: &Arc<Instance>, reserved: Reserved) -> Next {
     match reserved {
         Reserved::Ask(question) => {
             // A call that waits for a person must not keep a place from others.
             call.permit = None;
-            Err(question)
+            Next::AskPerson(question)
         }
         Reserved::Beside(binding) => {
             call.start.binding = binding;
             let workflow = instance.workflow();
             let binding = binding.map(|binding| workflow.binding(binding));
-            Ok(call.execution(binding.and_then(Binding::deadline)))
+            Next::Run(call.execution(binding.and_then(Binding::deadline)))
         }
         Reserved::Exclusive(reservation) => {
             let binding = reservation.binding();
@@ -110,7 +123,7 @@ fn keep(
             if let Some(approval) = approval {
                 approval::used(call, instance, approval.expires);
             }
-            Ok(execution)
+            Next::Run(execution)
         }
     }
 }
@@ -140,15 +153,11 @@ fn turn_at_once(call: &Call, instance: &Arc<Instance>) -> Option<Turn> {
     is_free.then(|| instance.try_turn()).flatten()
 }
 
-/// Judges the call before it waits for its turn. A call that cannot move the instance runs beside
-/// others: then how long its handler may run.
-async fn judge_and_wait(
-    call: &mut Call,
-    instance: &Arc<Instance>,
-) -> Result<Result<Turn, Duration>, Stop> {
+/// Judges the call before it waits for its turn.
+async fn judge_and_wait(call: &mut Call, instance: &Arc<Instance>) -> Result<Ready, Stop> {
     match run_beside(call, instance).await? {
-        Some(execution) => Ok(Err(execution)),
-        None => wait_for_turn(call, instance).await.map(Ok),
+        Some(execution) => Ok(Ready::Beside(execution)),
+        None => wait_for_turn(call, instance).await.map(Ready::Turn),
     }
 }
 
@@ -220,7 +229,7 @@ fn not_opened(error: OpenError) -> CallRefusal {
 }
 
 fn not_reserved(call: &Call, instance: &Arc<Instance>, error: ReserveError<'_>) -> CallRefusal {
-    let no = match error {
+    let (no, journalled) = match error {
         ReserveError::Refused(refused) => {
             return admission::refused(instance, refused);
         }
@@ -234,10 +243,7 @@ fn not_reserved(call: &Call, instance: &Arc<Instance>, error: ReserveError<'_>) 
             journalled,
         } => {
             let no = approval::pending(call, (instance.workflow(), at), (&question, &id));
-            if journalled {
-                return no;
-            }
-            no
+            (no, journalled)
         }
         ReserveError::ApprovalDenied {
             at,
@@ -245,14 +251,13 @@ fn not_reserved(call: &Call, instance: &Arc<Instance>, error: ReserveError<'_>) 
             journalled,
         } => {
             let no = approval::denied(call, (instance.workflow(), at), why);
-            if journalled {
-                return no;
-            }
-            no
+            (no, journalled)
         }
     };
-    let said = (no.refusal.code().number(), no.refusal.message());
-    instance.note_refused(call.start.kind, &call.start.name, said);
+    if !journalled {
+        let said = (no.refusal.code().number(), no.refusal.message());
+        instance.note_refused(call.start.kind, &call.start.name, said);
+    }
     no
 }
 

@@ -21,7 +21,7 @@ use interlock_workflow::{Kind, Position};
 
 /// What a call has come to.
 #[derive(Default)]
-pub(super) struct Outcome {
+pub(super) struct Results {
     /// What its handler returned.
     pub(super) reply: Option<Result<Reply, Failure>>,
     /// Why it did not run, or why its step does not hold.
@@ -64,14 +64,14 @@ fn warn(call: &mut Call) {
 
 /// Answers with what the handler returned.
 pub(super) fn respond(call: &mut Call) {
-    if call.outcome.answer.is_some() {
+    if call.results.answer.is_some() {
         // Its client has to come back first.
         return;
     }
-    if let Some(said) = call.outcome.kept.take() {
+    if let Some(said) = call.results.kept.take() {
         return respond_as_kept(call, *said);
     }
-    let answer = match call.outcome.reply.take() {
+    let answer = match call.results.reply.take() {
         Some(Ok(reply)) => replied(call, reply),
         Some(Err(failure)) => match warned_failure(call, &failure) {
             Some(reply) => result::replied(reply, stamp(call)),
@@ -79,12 +79,12 @@ pub(super) fn respond(call: &mut Call) {
         },
         // The step could not be saved, so what the handler returned does not hold.
         None => {
-            let no = call.outcome.refusal.take().map(|no| *no);
+            let no = call.results.refusal.take().map(|no| *no);
             let no = no.unwrap_or_else(|| Refusal::new(Code::InternalError).into());
             return refuse(call, no);
         }
     };
-    call.outcome.answer = Some(answer);
+    call.results.answer = Some(answer);
 }
 
 fn replied(call: &mut Call, mut reply: Reply) -> Answer {
@@ -124,7 +124,7 @@ fn respond_as_kept(call: &mut Call, said: FinalAnswer) {
         }
         Err(Lapsed::Unreadable) => CallRefusal::from(Refusal::new(Code::InternalError)).into(),
     };
-    call.outcome.answer = Some(answer);
+    call.results.answer = Some(answer);
 }
 
 /// Answers with the questions that the client has to come back with.
@@ -143,7 +143,7 @@ pub(super) fn with_questions(call: &mut Call) {
     match round.ask(&call.core.sealer, &questions, sealed, expires) {
         Ok(mut result) => {
             result["_meta"] = stamp(call).object().into();
-            call.outcome.answer = Some(Answer::Asks(result));
+            call.results.answer = Some(Answer::Asks(result));
         }
         Err(refusal) => refuse(call, refusal.into()),
     }
@@ -158,7 +158,7 @@ pub(super) fn suppress(call: &Call) {
 
 /// Answers with the refusal that the machine has ordered.
 pub(super) fn refuse_ended(call: &mut Call, refusal: Refusal) {
-    let no = call.outcome.refusal.take();
+    let no = call.results.refusal.take();
     if no.is_none() && *call.machine.state() == State::Result(End::NotRun) {
         // It is not the gate's, which journals its own.
         let said = (refusal.code().number(), refusal.message());
@@ -169,7 +169,7 @@ pub(super) fn refuse_ended(call: &mut Call, refusal: Refusal) {
 }
 
 fn refuse(call: &mut Call, mut no: CallRefusal) {
-    if call.outcome.answer.is_some() {
+    if call.results.answer.is_some() {
         return;
     }
     warn(call);
@@ -182,7 +182,7 @@ fn refuse(call: &mut Call, mut no: CallRefusal) {
         true => no.into(),
         false => result::refused(call.start.kind, no, stamp(call)),
     };
-    call.outcome.answer = Some(answer);
+    call.results.answer = Some(answer);
 }
 
 /// What the result says besides, as its `_meta`.

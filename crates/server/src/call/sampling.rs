@@ -49,7 +49,7 @@ pub(super) fn take_up(call: &mut Call, instance: &Instance) -> Result<(), CallRe
     };
     call.advice.told = unfinished.told;
     call.advice.warning = unfinished.warning;
-    call.outcome.kept = Some(Box::new(unfinished.said));
+    call.results.kept = Some(Box::new(unfinished.said));
     call.start.places = None;
     call.start.handler = Some(Prepared::new(|_| {
         let nothing = Reply::Text(Default::default());
@@ -110,9 +110,9 @@ pub(super) async fn go_on(call: &mut Call, mut reservation: Reservation, outcome
         Ok(false) => rules::spent().into(),
         Err(no) => no,
     };
-    call.outcome.kept = None;
-    call.outcome.reply = None;
-    call.outcome.refusal = Some(Box::new(no));
+    call.results.kept = None;
+    call.results.reply = None;
+    call.results.refusal = Some(Box::new(no));
 }
 
 /// Asks what the state asks that the last step has led to, and goes on until nothing is asked. So
@@ -215,13 +215,13 @@ fn come_back(call: &mut Call, reservation: &Reservation, asked: usize) -> Result
     let asks = round.ask_at_the_end(&call.core.sealer, question, unfinished, until);
     let mut asks = asks.map_err(|refusal| refusal.message().to_owned())?;
     asks["_meta"] = respond::stamp(call).object().into();
-    call.outcome.answer = Some(Answer::Asks(asks));
+    call.results.answer = Some(Answer::Asks(asks));
     Ok(())
 }
 
 /// What the call would be answered with now.
 fn to_be_said(call: &Call) -> Option<FinalAnswer> {
-    if let Some(said) = &call.outcome.kept {
+    if let Some(said) = &call.results.kept {
         return Some(FinalAnswer::clone(said));
     }
     let stamp = call.core.stamp(call.shared.caller.version, None);
@@ -229,7 +229,7 @@ fn to_be_said(call: &Call) -> Option<FinalAnswer> {
         let no = CallRefusal::from(Refusal::clone(refusal));
         return FinalAnswer::of(&result::refused(call.start.kind, no, stamp));
     }
-    match call.outcome.reply.as_ref()? {
+    match call.results.reply.as_ref()? {
         Ok(reply) => FinalAnswer::of_reply(reply),
         Err(failure) => FinalAnswer::of(&result::failed(call.start.kind, failure, stamp)),
     }

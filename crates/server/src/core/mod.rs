@@ -98,8 +98,8 @@ pub(crate) struct Core {
     pub(crate) lifespan: Arc<Lifespan>,
     /// Whether handlers read the `_meta` of requests as it was written: mounted ones do.
     pub(crate) keeps_meta: bool,
-    /// Calls that run as tasks, and requests over HTTP. At the end the server waits for them.
-    pub(crate) tasks: TaskTracker,
+    /// Calls that have to wait, and requests over HTTP. At the end the server waits for them.
+    pub(crate) background: TaskTracker,
 }
 
 impl fmt::Debug for Core {

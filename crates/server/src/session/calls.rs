@@ -11,11 +11,11 @@ pub(super) struct Calls {
     /// Calls whose first poll is under way: one for each thread that serves the session. Most end
     /// with it and never become tasks.
     starting: Vec<(Key, SignalSender)>,
-    tasks: HashMap<Key, CallTask, RandomState>,
+    running: HashMap<Key, RunningCall, RandomState>,
     last_id: u64,
 }
 
-struct CallTask {
+struct RunningCall {
     signals: SignalSender,
     task: AbortHandle,
 }
@@ -27,7 +27,7 @@ impl Calls {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.starting.is_empty() && self.tasks.is_empty()
+        self.starting.is_empty() && self.running.is_empty()
     }
 
     /// Registers a call. From now on it can be cancelled.
@@ -38,40 +38,40 @@ impl Calls {
         receiver
     }
 
-    /// A starting call becomes a task. `None` if the session has aborted all calls meanwhile.
+    /// A starting call becomes a task. `false` if the session has aborted all calls meanwhile.
     pub(super) fn become_task(&mut self, key: &Key, spawn: impl FnOnce() -> AbortHandle) -> bool {
         let Some((key, signals)) = self.take_starting(key) else {
             return false;
         };
         let task = spawn();
-        self.tasks.insert(key, CallTask { signals, task });
+        self.running.insert(key, RunningCall { signals, task });
         true
     }
 
     pub(super) fn signal(&self, key: &Key, signal: Signal) {
         let starting = self.starting.iter().find(|(starting, _)| starting == key);
         let starting = starting.map(|(_, signals)| signals);
-        let signals = starting.or_else(|| Some(&self.tasks.get(key)?.signals));
+        let signals = starting.or_else(|| Some(&self.running.get(key)?.signals));
         if let Some(signals) = signals {
             signals.send(signal);
         }
     }
 
     pub(super) fn remove(&mut self, key: &Key) {
-        if self.take_starting(key).is_none() && !self.tasks.is_empty() {
-            self.tasks.remove(key);
+        if self.take_starting(key).is_none() && !self.running.is_empty() {
+            self.running.remove(key);
         }
     }
 
     /// Removes all calls. The caller aborts their tasks without the session's lock.
-    pub(super) fn take_tasks(&mut self) -> Vec<AbortHandle> {
+    pub(super) fn take_running(&mut self) -> Vec<AbortHandle> {
         self.starting.clear();
-        self.tasks.drain().map(|(_, call)| call.task).collect()
+        self.running.drain().map(|(_, call)| call.task).collect()
     }
 
     pub(super) fn shrink(&mut self) {
         self.starting.shrink_to_fit();
-        self.tasks.shrink_to_fit();
+        self.running.shrink_to_fit();
     }
 
     fn take_starting(&mut self, key: &Key) -> Option<(Key, SignalSender)> {

@@ -8,6 +8,7 @@
 //! | File | Holds |
 //! |---|---|
 //! | `inbound.rs` | takes messages, lets the connection machine decide, performs its effects |
+//! | `mod.rs` | `settle`: writes an answer under the lock, before its id is free again |
 //! | `requests.rs` | serves a request, launches calls, sends answers |
 //! | `calls.rs` | the calls that have not ended, and the signals that end them early |
 //! | `questions.rs` | what the client is asked |
@@ -217,8 +218,8 @@ impl ClientSession {
 
     /// Ends every call that is still running, without waiting for it.
     pub(crate) fn abort(&self) {
-        let tasks = lock(&self.state).calls.take_tasks();
-        for task in tasks {
+        let running = lock(&self.state).calls.take_running();
+        for task in running {
             task.abort();
         }
     }

@@ -52,7 +52,9 @@ pub(super) fn read_answer(outcome: Result<&RawValue, &RawValue>) -> Result<Value
                 code,
                 message: shortened(&message),
             },
-            Err(_) => AskError::Invalid("the error is none".to_owned()),
+            Err(_) => {
+                AskError::Invalid("the client's `error` is not a JSON-RPC error object".to_owned())
+            }
         }),
     }
 }

@@ -158,7 +158,7 @@ impl ClientSession {
             Launched::Waits(rest) => rest,
         };
         let (session, of, to) = (Arc::clone(self), key.clone(), route.clone());
-        let task = self.core.tasks.track_future(async move {
+        let task = self.core.background.track_future(async move {
             let said = rest.await;
             session.send_answer(&of, said.as_ref(), session.core.clock.now(), &to);
         });

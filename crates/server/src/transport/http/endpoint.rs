@@ -64,7 +64,7 @@ where
     check_media_types(headers)?;
     let bytes = http.read(body).await?;
     // Over HTTP/2 a request may outlive its connection, whose task is the only one waited for.
-    let _begun = http.inner.tasks.token();
+    let _begun = http.inner.background.token();
     let version = version_text(headers.version);
     let session = session_id(headers.session)?;
     // Whether a batch is allowed depends on the version of its session.

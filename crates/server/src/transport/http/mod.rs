@@ -84,7 +84,7 @@ pub(crate) async fn serve_until(
     // The caller may drop what handlers use once this has returned.
     let soonest = Instant::now() + LAST_ANSWERS;
     let last = last.map_or(soonest, |last| soonest.max(last));
-    if timeout_at(last, inner.tasks.wait()).await.is_err() {
+    if timeout_at(last, inner.background.wait()).await.is_err() {
         tracing::warn!("some calls have not ended");
     }
     served

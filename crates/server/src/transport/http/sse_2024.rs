@@ -124,7 +124,7 @@ where
     }
     let bytes = http.read(body).await?;
     let route = Route::Session(Arc::clone(&session.stream));
-    let _begun = http.inner.tasks.token();
+    let _begun = http.inner.background.token();
     let inbound = session.peer.inbound(&route, http.inner.clock.now());
     http.inner
         .with_snapshot(|snapshot| inbound.on_message(&bytes, snapshot));

@@ -183,8 +183,8 @@ async fn run(
         Launched::Waits(rest) => {
             cancel = CancelOnDrop(Some(signals.clone()));
             let (http, id) = (Arc::clone(http), request.id.clone());
-            let tasks = http.inner.tasks.clone();
-            tasks.spawn(async move {
+            let background = http.inner.background.clone();
+            background.spawn(async move {
                 let said = run_to_end(&http, rest, &signals).await;
                 answer(&route, &id, said);
             });

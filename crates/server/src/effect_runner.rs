@@ -1,4 +1,4 @@
-//! What a server does after a step, by name.
+//! What a server does after a step, by name: the effects of a workflow, not the orders of a machine.
 
 use crate::{
     api::{drop_quietly, lifespan::Lifespan},
