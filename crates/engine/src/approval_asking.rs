@@ -5,15 +5,15 @@ use crate::{
     commit::Change,
     error::EngineError,
     instance::CallFacts,
-    journal::{Entry, Pending, What},
+    journal::{Entry, What},
     lock,
+    operator::OperatorError,
     orders::{Decision, OrderError},
-    reservation::{ApprovalQuestion, ReserveError, Reserved},
+    reservation::{ApprovalQuestion, ReserveError},
     turn::Turn,
 };
 use interlock_proto::Time;
 use interlock_workflow::{Approval, Artifact, Binding, Facts, Instance as Run};
-use std::sync::Arc;
 
 /// What becomes of open questions to operators when a change is committed.
 pub(crate) enum Asked {
@@ -33,12 +33,6 @@ pub(crate) enum Agreed {
     Ask(ApprovalQuestion),
     /// Another process has written meanwhile: judge again.
     Stale,
-}
-
-impl From<ApprovalQuestion> for Reserved {
-    fn from(question: ApprovalQuestion) -> Self {
-        Self::Ask(question)
-    }
 }
 
 impl Turn {
@@ -186,8 +180,14 @@ impl Turn {
         let now = self.instance.shared.now();
         let (_, mut asked) = self.asked();
         let request = asked.iter_mut().find(|request| request.id == id);
-        let request = request.ok_or(OrderError::NotAsked)?;
-        if !request.answer(yes, now).map_err(OrderError::Refused)? {
+        let instance = || self.instance.id().to_string();
+        let not_asked = || OperatorError::NotAsked(instance());
+        let request = request.ok_or_else(|| OrderError::Refused(not_asked()))?;
+        let refused = |refusal| {
+            let id = instance();
+            OrderError::Refused(OperatorError::Decided { id, refusal })
+        };
+        if !request.answer(yes, now).map_err(refused)? {
             return Ok(());
         }
         let (kind, name) = (request.artifact.kind, request.artifact.name.clone());
@@ -205,13 +205,8 @@ impl Turn {
                 why: Why::Denied.words().to_owned(),
             },
         };
-        let (run, calls) = self.as_it_is();
-        let change = Change {
-            entry: Some(decision.entry(now.0, what).into()),
-            asked: Asked::Is(asked),
-            ..Change::none(&run, calls)
-        };
-        Ok(self.instance.commit(change).await?)
+        let entry = decision.entry(now.0, what);
+        Ok(self.commit_asked(asked, Some(entry)).await?)
     }
 
     /// What else operators are asked and can still answer, or have answered.
@@ -227,14 +222,9 @@ impl Turn {
         asked: Vec<ApprovalRequest>,
         what: Option<What>,
     ) -> Result<bool, EngineError> {
-        let (run, calls) = self.as_it_is();
         let now = self.instance.shared.now().0;
-        let change = Change {
-            entry: what.map(|what| Pending::from(Entry::new(now, None, what))),
-            asked: Asked::Is(asked),
-            ..Change::none(&run, calls)
-        };
-        match self.instance.commit(change).await {
+        let entry = what.map(|what| Entry::new(now, None, what));
+        match self.commit_asked(asked, entry).await {
             Ok(()) => Ok(true),
             Err(error) if error.is_conflict() => {
                 self.instance.reload().await?;
@@ -244,8 +234,18 @@ impl Turn {
         }
     }
 
-    fn as_it_is(&self) -> (Arc<Run>, u64) {
-        let state = lock(&self.instance.state);
-        (Arc::clone(state.run()), state.calls)
+    /// Commits what operators are asked. Nothing else changes.
+    async fn commit_asked(
+        &self,
+        asked: Vec<ApprovalRequest>,
+        entry: Option<Entry>,
+    ) -> Result<(), EngineError> {
+        let run = self.instance.run();
+        let change = Change {
+            entry: entry.map(Entry::into),
+            asked: Asked::Is(asked),
+            ..Change::none(&run)
+        };
+        self.instance.commit(change).await
     }
 }

@@ -2,13 +2,12 @@
 
 use crate::{
     approval_asking::Asked,
-    approval_rules::ApprovalRequest,
     error::EngineError,
     instance::Instance,
     journal::{Entry, Pending, What, unstored::Draft},
     lease::Lease,
     lock,
-    record::{self, Running, Unclear},
+    record::{Running, Written},
     state::State,
 };
 use futures_util::future::Either;
@@ -27,8 +26,6 @@ pub(crate) struct Change<'a> {
     pub(crate) run: Arc<Run>,
     /// Whether this change enters a state, also the same one again; that restarts its timers.
     pub(crate) enters: bool,
-    /// The number of the last call that had its turn.
-    pub(crate) last_call: u64,
     pub(crate) running: Option<Arc<Running>>,
     pub(crate) entry: Option<Pending>,
     pub(crate) asked: Asked,
@@ -36,12 +33,11 @@ pub(crate) struct Change<'a> {
 
 impl<'a> Change<'a> {
     /// An instance that stays where it is, with no call running and nothing to journal.
-    pub(crate) fn none(run: &'a Arc<Run>, last_call: u64) -> Self {
+    pub(crate) fn none(run: &'a Arc<Run>) -> Self {
         Self {
             known: run,
             run: Arc::clone(run),
             enters: false,
-            last_call,
             running: None,
             entry: None,
             asked: Asked::Stays,
@@ -57,17 +53,6 @@ impl<'a> Change<'a> {
             }
         }
     }
-}
-
-/// A record that is about to be written.
-struct NewRecord<'a> {
-    run: &'a Run,
-    calls: u64,
-    running: Option<&'a Running>,
-    edition: u64,
-    asked: &'a [ApprovalRequest],
-    unclear: Option<&'a Unclear>,
-    version: Option<Version>,
 }
 
 impl Instance {
@@ -133,31 +118,44 @@ impl Instance {
             let draft = self.draft(&mut state);
             change.not_before(self.workflow(), draft.at);
             let (edition, asked) = state.after(&change.asked);
-            let record = self.record(NewRecord {
-                run: &change.run,
-                calls: change.last_call,
-                running: change.running.as_deref(),
+            let written = Written {
+                calls: state.calls_after(change.running.as_deref()),
+                running: change.running.clone(),
                 edition,
-                asked: &asked,
-                unclear: state.known.unclear(),
-                version: state.stored.version,
-            });
+                asked,
+                unclear: state.known.unclear().cloned(),
+                ..self.written(&change.run)
+            };
+            let record = self.record(&written, state.stored.version);
             let own = change.entry.as_ref();
             let own = own.map(|entry| entry.entry(self.workflow()).written());
             let entries = self.entries(&draft, own);
             (draft, record, entries)
         };
+        let landed = |state: &mut State, version| {
+            state.apply(change);
+            let missing = state.stored.missing();
+            state.stored.written(version, missing);
+        };
+        Ok(self.write(&draft, (Some(record), entries), landed).await?)
+    }
+
+    /// Writes a draft, with the record or alone. The caller holds the writer lock.
+    async fn write(
+        &self,
+        draft: &Draft,
+        (record, entries): (Option<store::Change>, Vec<store::Entry>),
+        landed: impl FnOnce(&mut State, Option<Version>) + Send,
+    ) -> Result<(), StoreError> {
         let now = self.shared.store_time();
         let store = &*self.shared.store;
-        let versions = store.commit(&[record], &entries, now).await?;
+        let versions = store.commit(record.as_slice(), &entries, now).await?;
         {
             let mut state = lock(&self.state);
-            state.apply(change);
-            state.journal.stored(&draft, entries.len() as u64);
-            let missing = state.stored.missing();
-            state.stored.written(versions.first().copied(), missing);
+            landed(&mut state, versions.first().copied());
+            state.journal.stored(draft, entries.len() as u64);
         }
-        self.prune(&draft, entries.len()).await;
+        self.prune(draft, entries.len()).await;
         Ok(())
     }
 
@@ -168,40 +166,7 @@ impl Instance {
     ///
     /// If the store fails.
     pub async fn write_record(&self) -> Result<(), EngineError> {
-        let writer = self.writer.lock().await;
-        let drafted = {
-            let mut state = lock(&self.state);
-            let is_behind = state.stored.is_behind() && !state.ended;
-            is_behind.then(|| {
-                let draft = self.draft(&mut state);
-                let record = self.record(NewRecord {
-                    run: state.run(),
-                    calls: state.calls,
-                    running: state.occupancy.running.as_deref(),
-                    edition: state.edition,
-                    asked: &state.asked,
-                    unclear: state.known.unclear(),
-                    version: state.stored.version,
-                });
-                let entries = self.entries(&draft, None);
-                (draft, record, entries, state.stored.missing())
-            })
-        };
-        let Some((draft, record, entries, changes)) = drafted else {
-            // The journal alone may have more to say.
-            drop(writer);
-            return self.write_journal().await;
-        };
-        let now = self.shared.store_time();
-        let store = &*self.shared.store;
-        let versions = store.commit(&[record], &entries, now).await?;
-        {
-            let mut state = lock(&self.state);
-            state.journal.stored(&draft, entries.len() as u64);
-            state.stored.written(versions.first().copied(), changes);
-        }
-        self.prune(&draft, entries.len()).await;
-        Ok(())
+        self.write_what_waits(true).await
     }
 
     /// Writes the entries that the journal does not have yet.
@@ -210,34 +175,42 @@ impl Instance {
     ///
     /// If the store fails.
     pub async fn write_journal(&self) -> Result<(), EngineError> {
+        self.write_what_waits(false).await
+    }
+
+    async fn write_what_waits(&self, with_record: bool) -> Result<(), EngineError> {
         let _writer = self.writer.lock().await;
         let has_record = self.has_unread_record().await?;
-        let mut draft = {
+        let (draft, record, changes) = {
             let mut state = lock(&self.state);
             if state.ended {
                 return Ok(());
             }
-            self.draft(&mut state)
+            let mut draft = self.draft(&mut state);
+            if has_record {
+                draft.began = None;
+            }
+            let is_behind = with_record && state.stored.is_behind();
+            if !is_behind && !draft.is_something() {
+                return Ok(());
+            }
+            let record = is_behind.then(|| self.record(&self.known(&state), state.stored.version));
+            (draft, record, state.stored.missing())
         };
-        if !draft.is_something() {
-            return Ok(());
-        }
-        if has_record {
-            draft.began = None;
-        }
+        let is_alone = record.is_none();
         let entries = self.entries(&draft, None);
-        let now = self.shared.store_time();
-        if let Err(error) = self.shared.store.commit(&[], &entries, now).await {
+        let landed = |state: &mut State, version: Option<Version>| {
+            if version.is_some() {
+                state.stored.written(version, changes);
+            }
+        };
+        let written = self.write(&draft, (record, entries), landed).await;
+        if written.is_err() && is_alone {
             // The failed write may have landed. Trying again could duplicate these notes, so they are
             // only counted as dropped.
             lock(&self.state).journal.lost(&draft);
-            return Err(error.into());
         }
-        lock(&self.state)
-            .journal
-            .stored(&draft, entries.len() as u64);
-        self.prune(&draft, entries.len()).await;
-        Ok(())
+        Ok(written?)
     }
 
     /// Whether another process has stored the instance, of which nothing was read here. Then it has
@@ -319,10 +292,11 @@ impl Instance {
             }
             return Ok(());
         };
-        let found = record::read(self.workflow(), &record)?;
+        let found = Written::read(&record)?;
+        let run = found.run(self.workflow())?;
         let mut state = lock(&self.state);
         if !state.stored.is_behind() {
-            state.take_over(found, record.version, self.shared.node);
+            state.take_over(run, found, record.version, self.shared.node);
         }
         Ok(())
     }
@@ -393,20 +367,29 @@ impl Instance {
         draft.bytes(self.workflow()).chain(own).map(entry).collect()
     }
 
-    fn record(&self, new: NewRecord<'_>) -> store::Change {
-        let besides = record::Besides {
-            calls: new.calls,
-            running: new.running,
-            edition: new.edition,
-            asked: new.asked,
-            unclear: new.unclear,
-        };
+    /// What its record says if it stands so, and nothing else is known.
+    fn written(&self, run: &Run) -> Written {
         let owner = self.lease.as_ref().map(Lease::principal);
-        let bytes = record::written(self.workflow(), new.run, besides, owner);
-        let value = self.value(bytes);
-        match new.version {
-            Some(version) => store::Change::update(self.key.clone(), version, value),
-            None => store::Change::create(self.key.clone(), value),
+        Written::new(self.workflow(), run, owner)
+    }
+
+    /// What its record says of it as it is known here.
+    pub(crate) fn known(&self, state: &State) -> Written {
+        Written {
+            calls: state.calls,
+            running: state.occupancy.running.clone(),
+            edition: state.edition,
+            asked: state.asked.clone(),
+            unclear: state.known.unclear().cloned(),
+            ..self.written(state.run())
+        }
+    }
+
+    fn record(&self, written: &Written, version: Option<Version>) -> store::Change {
+        let (key, value) = (self.key.clone(), self.value(written.bytes()));
+        match version {
+            Some(version) => store::Change::update(key, version, value),
+            None => store::Change::create(key, value),
         }
     }
 

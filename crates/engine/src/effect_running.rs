@@ -33,25 +33,14 @@ impl Turn {
             };
             let entry = Entry::new(instance.shared.now().0, step.call, what);
             if let Err(error) = instance.note(entry).await {
-                let error = &error as &dyn std::error::Error;
-                tracing::error!(
-                    error,
-                    effect = name,
-                    "could not journal the run of an effect"
-                );
+                complain(&error, name, "could not journal the run of an effect");
             }
             if let Some(state) = state {
+                let why = "could not commit the step to the effect's failure state";
                 let diverted = self.divert(state, name).await;
-                let complain = |error: &EngineError| {
-                    let error = error as &dyn std::error::Error;
-                    let effect = name;
-                    tracing::error!(
-                        error,
-                        effect,
-                        "could not commit the step to the effect's failure state"
-                    );
-                };
-                return diverted.inspect_err(complain).ok();
+                return diverted
+                    .inspect_err(|error| complain(error, name, why))
+                    .ok();
             }
         }
         None
@@ -81,4 +70,9 @@ impl Turn {
             }
         }
     }
+}
+
+fn complain(error: &EngineError, effect: &str, why: &str) {
+    let error = error as &dyn std::error::Error;
+    tracing::error!(error, effect, "{why}");
 }

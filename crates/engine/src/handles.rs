@@ -12,7 +12,7 @@ use crate::{
     lease::Lease,
     lock,
     principal::Principal,
-    record,
+    record::Written,
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use interlock_proto::Time;
@@ -174,8 +174,7 @@ impl Shared {
 
     /// The instance of a record, with its lease if it is behind a handle.
     pub(crate) fn instance_of(self: &Arc<Self>, id: &str, record: &Record) -> Arc<Instance> {
-        let found = record::read(&self.workflow, record).ok();
-        match found.and_then(record::Found::owner) {
+        match Written::read(record).ok().and_then(|found| found.owner()) {
             Some(owner) => {
                 let idle = self.limits.handle_idle;
                 let lease = Lease::stored(owner, idle, record.value.expires);
@@ -326,9 +325,10 @@ impl Instance {
     pub(crate) fn adopt(self: &Arc<Self>, record: &Record) -> Result<bool, EngineError> {
         let is_newer = |seen: Option<store::Version>| seen.is_none_or(|seen| seen < record.version);
         if is_newer(lock(&self.state).stored.version) {
-            let found = record::read(self.workflow(), record)?;
+            let found = Written::read(record)?;
+            let run = found.run(self.workflow())?;
             if let Some(lease) = &self.lease
-                && !found.is_of(lease.principal())
+                && found.owner().as_ref() != Some(lease.principal())
             {
                 return Ok(false);
             }
@@ -336,7 +336,7 @@ impl Instance {
             if let Ok(_turn) = self.turn.try_acquire()
                 && is_newer(state.stored.version)
             {
-                state.take_over(found, record.version, self.shared.node);
+                state.take_over(run, found, record.version, self.shared.node);
             }
         }
         if let Some(lease) = &self.lease {
@@ -357,7 +357,7 @@ impl Instance {
         let Some(_turn) = self.turn_to_attend() else {
             return Ok(());
         };
-        let (run, calls) = {
+        let run = {
             let state = lock(&self.state);
             let occupancy = &state.occupancy;
             // It has moved since, or a call has yet to say how it ended.
@@ -367,9 +367,9 @@ impl Instance {
             {
                 return Ok(());
             }
-            (Arc::clone(state.run()), state.calls)
+            Arc::clone(state.run())
         };
-        let change = crate::commit::Change::none(&run, calls);
+        let change = crate::commit::Change::none(&run);
         match self.commit(change).await {
             // The faster writer has stored it.
             Err(error) if error.is_conflict() => self.reload().await,

@@ -11,14 +11,13 @@ use crate::{
     engine::Shared,
     error::EngineError,
     instance::{Instance, KIND},
-    orders::{Decision, Found, Order, OrderError, key_of},
+    orders::{Decision, Glance, Order, OrderError, key_of},
     turn::Turn,
 };
 use interlock_proto::Time;
 use interlock_store::{self as store, Key, Seq};
 use interlock_workflow::{Busy, Outcome};
 use std::{fmt, sync::Arc, time::Duration};
-use view::summary;
 
 /// How long an operator waits for a call unless it says otherwise.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -161,7 +160,9 @@ impl Operator {
             for key in &keys {
                 match shared.look_up(key).await {
                     Ok(Some(one)) => {
-                        found.extend(Some(summary(key.id(), one).0).filter(&wanted));
+                        found.extend(
+                            Some(Details::new(key.id(), one, Vec::new()).summary).filter(&wanted),
+                        );
                         if found.len() == limit {
                             break;
                         }
@@ -184,20 +185,13 @@ impl Operator {
     /// If there is none, or it cannot be read.
     pub async fn show(&self, id: &str) -> Result<Details, OperatorError> {
         let workflow = &self.shared()?.workflow;
-        let found = self.found(id).await?;
-        let is_stuck = found.glance.finished || found.glance.held.is_some();
-        let is_ours = found.glance.is_ours && !is_stuck;
-        let state = workflow.state_id(&found.glance.state);
-        let bindings = state.filter(|_| is_ours).map(|at| workflow.bindings(at));
+        let glance = self.found(id).await?;
+        let run = glance.run.as_deref();
+        let run = run.filter(|run| !run.position().finished && run.held().is_none());
+        let bindings = run.map(|run| workflow.bindings(run.position().state));
         let next = bindings.unwrap_or_default().iter();
         let next = next.map(|binding| binding.artifact().clone()).collect();
-        let (summary, memory, visits) = summary(id, found);
-        Ok(Details {
-            summary,
-            memory,
-            visits,
-            next,
-        })
+        Ok(Details::new(id, glance, next))
     }
 
     /// Up to `limit` entries (at most 1,000) of an instance's journal with numbers greater than
@@ -342,7 +336,7 @@ impl Operator {
     }
 
     /// What the store knows of an instance, or else the memory.
-    async fn found(&self, id: &str) -> Result<Found, OperatorError> {
+    async fn found(&self, id: &str) -> Result<Glance, OperatorError> {
         let not_found = || OperatorError::NotFound(id.to_owned());
         let key = key_of(id).ok_or_else(not_found)?;
         let stored = self.shared()?.look_up(&key).await;
@@ -382,10 +376,11 @@ impl Operator {
                     // It is done, and nothing that the store says now changes that.
                     let found = instance.look();
                     let found = found.ok_or_else(|| OperatorError::NotFound(id.to_owned()))?;
-                    return Ok(summary(id, found).0);
+                    return Ok(Details::new(id, found, Vec::new()).summary);
                 }
                 Err(OrderError::Engine(error)) if error.is_conflict() => {}
-                Err(error) => return Err(self.disobeyed(id, order, error)),
+                Err(OrderError::Engine(error)) => return Err(self.kept(id, error)),
+                Err(OrderError::Refused(error)) => return Err(error),
             }
         }
         if turn.exists(is_live) {
@@ -443,20 +438,6 @@ impl Operator {
                 let why = error.to_string();
                 OperatorError::Unreadable { id, why }
             }
-        }
-    }
-
-    fn disobeyed(&self, id: &str, order: Order<'_>, error: OrderError) -> OperatorError {
-        let id = id.to_owned();
-        match (error, order) {
-            (OrderError::Engine(error), _) => self.kept(&id, error),
-            (OrderError::Finished, _) => OperatorError::Finished(id),
-            (OrderError::Unsettled, Order::Settle(outcome)) => {
-                OperatorError::Unsettled { id, outcome }
-            }
-            (OrderError::NotHeld | OrderError::Unsettled, _) => OperatorError::NotHeld(id),
-            (OrderError::NotAsked, _) => OperatorError::NotAsked(id),
-            (OrderError::Refused(refusal), _) => OperatorError::Decided { id, refusal },
         }
     }
 }

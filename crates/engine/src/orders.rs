@@ -7,10 +7,10 @@ use crate::{
     instance::{Instance, KIND},
     journal::{Entry, What},
     lock,
-    record::{self, Glance},
+    operator::OperatorError,
+    record::Written,
     turn::Turn,
 };
-use interlock_proto::Refusal;
 use interlock_store::{Key, Version};
 use interlock_workflow::{Artifact, Instance as Run, Outcome, StateId, Trace};
 use std::sync::Arc;
@@ -50,17 +50,9 @@ impl Decision<'_> {
 /// Why an order was not obeyed.
 #[derive(Debug)]
 pub(crate) enum OrderError {
+    /// It may be obeyed another time.
     Engine(EngineError),
-    /// It is over already.
-    Finished,
-    /// There is no call to decide about.
-    NotHeld,
-    /// That does not settle it.
-    Unsettled,
-    /// Nobody asks that.
-    NotAsked,
-    /// It was answered otherwise, or is too late.
-    Refused(Refusal),
+    Refused(OperatorError),
 }
 
 impl From<EngineError> for OrderError {
@@ -69,9 +61,11 @@ impl From<EngineError> for OrderError {
     }
 }
 
-/// What the store, or else the memory, knows of an instance.
-pub(crate) struct Found {
-    pub(crate) glance: Glance,
+/// What the store, or else the memory, knows of an instance, be it of another definition.
+pub(crate) struct Glance {
+    pub(crate) written: Written,
+    /// The instance, if it is of the definition that is served here.
+    pub(crate) run: Option<Arc<Run>>,
     /// None if it is not written down yet.
     pub(crate) version: Option<Version>,
 }
@@ -83,15 +77,17 @@ pub(crate) fn key_of(id: &str) -> Option<Key> {
 
 impl Shared {
     /// What the store knows under this key.
-    pub(crate) async fn look_up(&self, key: &Key) -> Result<Option<Found>, EngineError> {
+    pub(crate) async fn look_up(&self, key: &Key) -> Result<Option<Glance>, EngineError> {
         if let Some(live) = self.registry.get(key.id()) {
             live.write_record().await?;
         }
         let Some(record) = self.store.load(key, self.store_time()).await? else {
             return Ok(None);
         };
-        Ok(Some(Found {
-            glance: record::glance(&self.workflow, &record)?,
+        let written = Written::read(&record)?;
+        Ok(Some(Glance {
+            run: written.run(&self.workflow).ok().map(Arc::new),
+            written,
             version: Some(record.version),
         }))
     }
@@ -99,13 +95,11 @@ impl Shared {
 
 impl Instance {
     /// What is known of it here.
-    pub(crate) fn look(&self) -> Option<Found> {
+    pub(crate) fn look(&self) -> Option<Glance> {
         let state = lock(&self.state);
-        (!state.ended).then(|| Found {
-            glance: Glance {
-                asked: state.asked.clone(),
-                ..Glance::of(self.workflow(), state.run(), state.calls)
-            },
+        (!state.ended).then(|| Glance {
+            written: self.known(&state),
+            run: Some(Arc::clone(state.run())),
             version: state.stored.version,
         })
     }
@@ -159,6 +153,7 @@ impl Turn {
         let instance = &self.instance;
         let (workflow, now) = (instance.workflow(), instance.shared.now().0);
         let run = instance.run();
+        let id = || instance.id().to_string();
         let moved = match order {
             Order::Reset => {
                 let entry = decision.entry(now, What::Reset);
@@ -171,7 +166,7 @@ impl Turn {
             }
             Order::Abort => {
                 if run.position().finished {
-                    return Err(OrderError::Finished);
+                    return Err(OrderError::Refused(OperatorError::Finished(id())));
                 }
                 let trace = Trace::abort(workflow.state_name(run.position().state));
                 let mut after = run.as_ref().clone();
@@ -181,9 +176,11 @@ impl Turn {
                 self.commit_run(&run, (after, false), entry).await?
             }
             Order::Settle(outcome) => {
-                let held = run.held().ok_or(OrderError::NotHeld)?;
+                let not_held = || OrderError::Refused(OperatorError::NotHeld(id()));
+                let held = run.held().ok_or_else(not_held)?;
                 let step = workflow.settle(&run, outcome, None);
-                let step = step.ok_or(OrderError::Unsettled)?;
+                let unsettled = || OperatorError::Unsettled { id: id(), outcome };
+                let step = step.ok_or_else(|| OrderError::Refused(unsettled()))?;
                 let entry = |trace| decision.entry(now, What::Settled { outcome, trace });
                 let mut moved = self.commit_step(&run, step, entry, None).await?;
                 if let Some(effects) = &mut moved.effects {

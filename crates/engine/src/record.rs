@@ -9,8 +9,8 @@ use crate::{
 use interlock_store::Record as Kept;
 use interlock_workflow::{Binding, Instance as Run, Kind, Outcome, Record, Workflow};
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
-use std::{collections::BTreeMap, sync::Arc};
+use serde_json::Value;
+use std::sync::Arc;
 
 /// The format in which records are written now.
 const FORMAT: u32 = 2;
@@ -20,7 +20,6 @@ const FORMAT: u32 = 2;
 pub(crate) struct Running {
     pub(crate) call: u64,
     pub(crate) kind: Kind,
-    #[serde(with = "shared_text")]
     pub(crate) name: Arc<str>,
     /// When it must be over, in milliseconds since the epoch: what stands here after that belongs
     /// to a process that has died.
@@ -29,12 +28,7 @@ pub(crate) struct Running {
     /// Which process runs it.
     #[serde(default, rename = "server")]
     pub(crate) node: u64,
-    #[serde(
-        default,
-        rename = "made",
-        skip_serializing_if = "Option::is_none",
-        with = "shared"
-    )]
+    #[serde(default, rename = "made", skip_serializing_if = "Option::is_none")]
     pub(crate) input: Option<Arc<CallInput>>,
     /// It has ended, and led to a state that asks the client's model, who has not answered yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,42 +84,6 @@ impl Unclear {
     }
 }
 
-mod shared {
-    use super::{Arc, CallInput, Deserialize, Serialize};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        made: &Option<Arc<CallInput>>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        made.as_deref().serialize(serializer)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Option<Arc<CallInput>>, D::Error> {
-        Ok(Option::<CallInput>::deserialize(deserializer)?.map(Arc::new))
-    }
-}
-
-mod shared_text {
-    use super::{Arc, Deserialize};
-    use serde::{Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(
-        text: &Arc<str>,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(text)
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<Arc<str>, D::Error> {
-        String::deserialize(deserializer).map(Arc::from)
-    }
-}
-
 impl Running {
     pub(crate) fn input(&self) -> &CallInput {
         self.input.as_deref().unwrap_or(&NO_INPUT)
@@ -137,54 +95,34 @@ impl Running {
     }
 }
 
-/// The whole record.
+/// What the record of an instance says.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Stored {
-    format: u32,
-    workflow: String,
-    fingerprint: u64,
-    calls: u64,
-    run: Record,
-    running: Option<Running>,
+pub(crate) struct Written {
+    pub(crate) format: u32,
+    pub(crate) workflow: String,
+    pub(crate) fingerprint: u64,
+    pub(crate) calls: u64,
+    pub(crate) run: Record,
+    pub(crate) running: Option<Arc<Running>>,
     /// Another number after each change, not a count.
     #[serde(default)]
-    edition: u64,
+    pub(crate) edition: u64,
     /// What operators are asked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    asked: Vec<ApprovalRequest>,
+    pub(crate) asked: Vec<ApprovalRequest>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    unclear: Option<Unclear>,
+    pub(crate) unclear: Option<Unclear>,
     /// For whom it is kept, if it is behind a handle.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    owner: Option<Owner>,
+    pub(crate) owner: Option<Owner>,
 }
 
 /// The principal for whom a handle was made.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Owner {
+pub(crate) struct Owner {
     /// Anonymous if it is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     principal: Option<String>,
-}
-
-impl Owner {
-    fn new(principal: &Principal) -> Self {
-        Self {
-            principal: (!principal.is_anonymous()).then(|| principal.id().to_owned()),
-        }
-    }
-
-    fn into_principal(self) -> Principal {
-        self.principal
-            .map_or_else(Principal::anonymous, Principal::new)
-    }
-
-    fn is(&self, principal: &Principal) -> bool {
-        match &self.principal {
-            Some(id) => !principal.is_anonymous() && principal.id() == id,
-            None => principal.is_anonymous(),
-        }
-    }
 }
 
 /// The part of a record that every format has. It is read first, so that a record of an unknown
@@ -194,147 +132,54 @@ struct Format {
     format: u32,
 }
 
-/// What a record says.
-pub(crate) struct Found {
-    pub(crate) run: Run,
-    pub(crate) calls: u64,
-    pub(crate) running: Option<Running>,
-    pub(crate) edition: u64,
-    pub(crate) asked: Vec<ApprovalRequest>,
-    pub(crate) unclear: Option<Unclear>,
-    owner: Option<Owner>,
-}
-
-impl Found {
-    /// For whom it is kept, if it is behind a handle.
-    pub(crate) fn owner(self) -> Option<Principal> {
-        self.owner.map(Owner::into_principal)
-    }
-
-    /// Whether it is behind a handle that was made for this principal.
-    pub(crate) fn is_of(&self, principal: &Principal) -> bool {
-        self.owner.as_ref().is_some_and(|owner| owner.is(principal))
-    }
-}
-
-/// What is stored besides where an instance stands and whose it is.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Besides<'a> {
-    pub(crate) calls: u64,
-    pub(crate) running: Option<&'a Running>,
-    pub(crate) edition: u64,
-    pub(crate) asked: &'a [ApprovalRequest],
-    pub(crate) unclear: Option<&'a Unclear>,
-}
-
-/// The record as it is stored.
-pub(crate) fn written(
-    workflow: &Workflow,
-    run: &Run,
-    besides: Besides<'_>,
-    owner: Option<&Principal>,
-) -> Arc<[u8]> {
-    let stored = Stored {
-        format: FORMAT,
-        workflow: workflow.name().to_owned(),
-        fingerprint: workflow.fingerprint().0,
-        calls: besides.calls,
-        run: run.record(workflow),
-        running: besides.running.cloned(),
-        edition: besides.edition,
-        asked: besides.asked.to_vec(),
-        unclear: besides.unclear.cloned(),
-        owner: owner.map(Owner::new),
-    };
-    let bytes = serde_json::to_vec(&stored).expect("it holds only JSON");
-    bytes.into()
-}
-
-/// Reads a record of the present format.
-pub(crate) fn read(workflow: &Workflow, record: &Kept) -> Result<Found, EngineError> {
-    let bytes = &record.value.bytes;
-    let Format { format } = serde_json::from_slice(bytes).map_err(EngineError::Unreadable)?;
-    if format != FORMAT {
-        return Err(EngineError::Format(format));
-    }
-    let stored: Stored = serde_json::from_slice(bytes).map_err(EngineError::Unreadable)?;
-    if stored.fingerprint != workflow.fingerprint().0 {
-        return Err(EngineError::Foreign(stored.workflow));
-    }
-    let foreign = |_| EngineError::Foreign(stored.workflow);
-    Ok(Found {
-        run: workflow.restore(stored.run).map_err(foreign)?,
-        calls: stored.calls,
-        running: stored.running,
-        edition: stored.edition,
-        asked: stored.asked,
-        unclear: stored.unclear,
-        owner: stored.owner,
-    })
-}
-
-/// What can be told of an instance, be it of another definition.
-pub(crate) struct Glance {
-    pub(crate) workflow: String,
-    /// It is of the definition that is served here.
-    pub(crate) is_ours: bool,
-    pub(crate) state: String,
-    pub(crate) finished: bool,
-    pub(crate) since: u64,
-    pub(crate) due: Option<u64>,
-    pub(crate) memory: Map<String, Value>,
-    pub(crate) visits: BTreeMap<String, u32>,
-    pub(crate) held: Option<interlock_workflow::Held>,
-    pub(crate) calls: u64,
-    pub(crate) running: Option<Running>,
-    pub(crate) asked: Vec<ApprovalRequest>,
-}
-
-impl Glance {
-    pub(crate) fn of(workflow: &Workflow, run: &Run, calls: u64) -> Self {
-        let record = run.record(workflow);
+impl Written {
+    /// An instance that stands so, of which nothing else is known.
+    pub(crate) fn new(workflow: &Workflow, run: &Run, owner: Option<&Principal>) -> Self {
+        let named = |owner: &Principal| (!owner.is_anonymous()).then(|| owner.id().to_owned());
         Self {
-            due: run.due(),
-            is_ours: true,
-            ..Self::recorded(workflow.name().to_owned(), record, calls)
-        }
-    }
-
-    fn recorded(workflow: String, record: Record, calls: u64) -> Self {
-        Self {
-            workflow,
-            is_ours: false,
-            state: record.state,
-            finished: record.finished,
-            since: record.since,
-            due: None,
-            memory: record.memory,
-            visits: record.visits,
-            held: record.held,
-            calls,
+            format: FORMAT,
+            workflow: workflow.name().to_owned(),
+            fingerprint: workflow.fingerprint().0,
+            calls: 0,
+            run: run.record(workflow),
             running: None,
+            edition: 0,
             asked: Vec::new(),
+            unclear: None,
+            owner: owner.map(|owner| Owner {
+                principal: named(owner),
+            }),
         }
     }
-}
 
-/// Reads a record of whatever definition, as far as it can be told.
-pub(crate) fn glance(workflow: &Workflow, record: &Kept) -> Result<Glance, EngineError> {
-    match read(workflow, record) {
-        Ok(found) => Ok(Glance {
-            running: found.running,
-            asked: found.asked,
-            ..Glance::of(workflow, &found.run, found.calls)
-        }),
-        Err(EngineError::Foreign(workflow)) => {
-            let stored: Result<Stored, _> = serde_json::from_slice(&record.value.bytes);
-            let stored = stored.map_err(|_| EngineError::Foreign(workflow))?;
-            Ok(Glance {
-                running: stored.running,
-                ..Glance::recorded(stored.workflow, stored.run, stored.calls)
-            })
+    /// As it is stored.
+    pub(crate) fn bytes(&self) -> Arc<[u8]> {
+        serde_json::to_vec(self).expect("it holds only JSON").into()
+    }
+
+    /// Reads a record of the present format, of whatever workflow.
+    pub(crate) fn read(record: &Kept) -> Result<Self, EngineError> {
+        let bytes = &record.value.bytes;
+        let Format { format } = serde_json::from_slice(bytes).map_err(EngineError::Unreadable)?;
+        if format != FORMAT {
+            return Err(EngineError::Format(format));
         }
-        Err(error) => Err(error),
+        serde_json::from_slice(bytes).map_err(EngineError::Unreadable)
+    }
+
+    /// The instance, if it runs through this very workflow.
+    pub(crate) fn run(&self, workflow: &Workflow) -> Result<Run, EngineError> {
+        let is_ours = self.fingerprint == workflow.fingerprint().0;
+        let run = is_ours.then(|| workflow.restore(self.run.clone()).ok());
+        run.flatten()
+            .ok_or_else(|| EngineError::Foreign(self.workflow.clone()))
+    }
+
+    /// For whom it is kept, if it is behind a handle.
+    pub(crate) fn owner(&self) -> Option<Principal> {
+        let named = |owner: &Owner| owner.principal.as_deref().map(Principal::new);
+        let owner = self.owner.as_ref();
+        owner.map(|owner| named(owner).unwrap_or(Principal::ANONYMOUS))
     }
 }
 
@@ -354,41 +199,22 @@ mod tests {
             .unwrap()
     }
 
-    fn reads(workflow: &Workflow, bytes: impl Into<Arc<[u8]>>) -> Result<Found, EngineError> {
-        let record = Kept {
+    fn record(bytes: impl Into<Arc<[u8]>>) -> Kept {
+        Kept {
             version: Version(1),
             value: Bytes::new(bytes),
-        };
-        read(workflow, &record)
+        }
     }
 
     /// Checks that a record is written as in its golden file, and read as what was written.
     #[track_caller]
-    fn check(
-        name: &str,
-        workflow: &Workflow,
-        run: &Run,
-        besides: Besides<'_>,
-        owner: Option<&Principal>,
-    ) {
-        let bytes = written(workflow, run, besides, owner);
+    fn check(name: &str, workflow: &Workflow, run: &Run, written: Written) {
+        let bytes = written.bytes();
         let text = std::str::from_utf8(&bytes).unwrap();
         golden::check(name, &format!("{text}\n"));
-        let Found {
-            run: found,
-            calls,
-            running,
-            edition,
-            asked,
-            unclear,
-            owner: of,
-        } = reads(workflow, bytes).unwrap();
-        assert_eq!(found, *run);
-        assert_eq!((calls, edition), (besides.calls, besides.edition));
-        assert_eq!(running.as_ref(), besides.running);
-        assert_eq!(asked, besides.asked);
-        assert_eq!(unclear.as_ref(), besides.unclear);
-        assert_eq!(of, owner.map(Owner::new));
+        let found = Written::read(&record(bytes)).unwrap();
+        assert_eq!(found, written);
+        assert_eq!(found.run(workflow).unwrap(), *run);
     }
 
     /// Everything has a value.
@@ -428,35 +254,35 @@ mod tests {
         let (go, args) = (Artifact::new(Kind::Tool, "go"), serde_json::json!([1]));
         let call = (&alice, &go, &args);
         let hour = std::time::Duration::from_secs(3_600);
-        let asked = [ApprovalRequest::new(call, "Go?".to_owned(), hour, Time(6))];
         let unclear = Unclear {
             kind: Kind::Tool,
             name: "go".to_owned(),
             repeatable: true,
         };
-        let besides = Besides {
+        let written = Written {
             calls: 8,
-            running: Some(&running),
+            running: Some(Arc::new(running)),
             edition: 4,
-            asked: &asked,
-            unclear: Some(&unclear),
+            asked: vec![ApprovalRequest::new(call, "Go?".to_owned(), hour, Time(6))],
+            unclear: Some(unclear),
+            ..Written::new(&flow, &run, Some(&alice))
         };
-        check("record-full.json", &flow, &run, besides, Some(&alice));
+        check("record-full.json", &flow, &run, written);
     }
 
     #[test]
     fn a_minimal_record_is_as_in_its_golden_file() {
         let flow = flow("w");
-        let (run, besides) = (flow.start(5), Besides::default());
-        check("record-minimal.json", &flow, &run, besides, None);
+        let run = flow.start(5);
+        let written = Written::new(&flow, &run, None);
+        check("record-minimal.json", &flow, &run, written);
     }
 
     #[test]
     fn a_record_of_another_format_is_refused_by_its_number() {
         for format in [1, 9] {
-            let record = format!(r#"{{"format": {format}}}"#);
-            let refused = reads(&flow("w"), record.into_bytes());
-            let refused = refused.err().unwrap().to_string();
+            let bytes = format!(r#"{{"format": {format}}}"#).into_bytes();
+            let refused = Written::read(&record(bytes)).unwrap_err().to_string();
             let wanted = format!("the stored instance has format {format}, which is not known");
             assert_eq!(refused, wanted);
         }
@@ -465,28 +291,23 @@ mod tests {
     #[test]
     fn a_record_is_of_the_principal_for_whom_it_was_written() {
         let flow = flow("w");
-        let everybody = [
-            Principal::anonymous(),
-            Principal::new("anonymous"),
-            Principal::new("alice"),
-        ];
-        let of = |owner| {
-            let bytes = written(&flow, &flow.start(0), Besides::default(), owner);
-            let found = reads(&flow, bytes).unwrap();
-            everybody.each_ref().map(|one| found.is_of(one))
+        let of = |owner: Option<&Principal>| {
+            let bytes = Written::new(&flow, &flow.start(0), owner).bytes();
+            Written::read(&record(bytes)).unwrap().owner()
         };
-        assert_eq!(of(None), [false; 3]);
-        assert_eq!(of(Some(&everybody[0])), [true, false, false]);
-        assert_eq!(of(Some(&everybody[1])), [false, true, false]);
-        assert_eq!(of(Some(&everybody[2])), [false, false, true]);
+        assert_eq!(of(None), None);
+        for name in [None, Some("anonymous"), Some("alice")] {
+            let owner = name.map_or_else(Principal::anonymous, Principal::new);
+            assert_eq!(of(Some(&owner)), Some(owner));
+        }
     }
 
     #[test]
     fn a_record_of_another_definition_is_refused() {
         let (one, other) = (flow("one"), flow("other"));
-        let bytes = written(&one, &one.start(0), Besides::default(), None);
-        assert!(reads(&one, Arc::clone(&bytes)).is_ok());
-        let refused = reads(&other, bytes).err().unwrap();
+        let written = Written::new(&one, &one.start(0), None);
+        assert!(written.run(&one).is_ok());
+        let refused = written.run(&other).unwrap_err();
         assert!(matches!(refused, EngineError::Foreign(name) if name == "one"));
     }
 }

@@ -262,7 +262,7 @@ impl Turn {
             running: Some(Arc::clone(&running)),
             entry: approved,
             asked: Asked::Void,
-            ..Change::none(run, number)
+            ..Change::none(run)
         };
         match instance.commit(change).await {
             Ok(()) => Ok(Ok(Reservation {
@@ -399,7 +399,7 @@ impl Reservation {
         let run = instance.run();
         // If this fails the record says "running" until the next call overwrites it. The call did
         // nothing, so its outcome is not unknown.
-        self.turn.clear(&run, &running, entry).await
+        self.turn.clear(&run, entry).await
     }
 }
 

@@ -108,7 +108,7 @@ impl Turn {
         let principal = principal.unwrap_or(&unknown);
         let workflow = self.instance.workflow();
         let Some(step) = workflow.sampled(run, answer.ok(), principal) else {
-            self.clear(run, asked, None).await?;
+            self.clear(run, None).await?;
             return Ok(None);
         };
         let outcome = match answer {
@@ -223,7 +223,7 @@ impl Reservation {
             why: why.to_owned(),
         };
         let entry = Entry::new(instance.shared.now().0, Some(running.call), what);
-        self.turn.clear(&run, &running, Some(entry.into())).await?;
+        self.turn.clear(&run, Some(entry.into())).await?;
         self.running = None;
         Ok(())
     }

@@ -5,7 +5,7 @@ use crate::{
     approval_rules::ApprovalRequest,
     commit::Change,
     journal::unstored::Unstored,
-    record::{Found, Running},
+    record::{Running, Written},
     snapshot::Known,
 };
 use interlock_proto::Time;
@@ -124,10 +124,15 @@ impl State {
         }
     }
 
+    /// The number of the last call, once it is committed that this one runs.
+    pub(crate) fn calls_after(&self, running: Option<&Running>) -> u64 {
+        running.map_or(self.calls, |running| running.call)
+    }
+
     /// The change is committed.
     pub(crate) fn apply(&mut self, change: Change<'_>) {
         (self.edition, self.asked) = self.after(&change.asked);
-        self.calls = change.last_call;
+        self.calls = self.calls_after(change.running.as_deref());
         self.occupancy.running = change.running;
         self.occupancy.lost = None;
         self.occupancy.elsewhere = None;
@@ -135,8 +140,8 @@ impl State {
     }
 
     /// Takes over what another process has written, or this one before it gave up waiting.
-    pub(crate) fn take_over(&mut self, found: Found, version: Version, node: u64) {
-        self.known.set_run(Arc::new(found.run));
+    pub(crate) fn take_over(&mut self, run: Run, found: Written, version: Version, node: u64) {
+        self.known.set_run(Arc::new(run));
         self.stored.version = Some(version);
         self.calls = found.calls;
         (self.edition, self.asked) = (found.edition, found.asked);
@@ -145,8 +150,7 @@ impl State {
         self.occupancy.running = None;
         // A call whose client has to come back is run by no process until then.
         let is_ours = |running: &Running| running.node == node && running.ticket().is_none();
-        let running = found.running.map(Arc::new);
-        (self.occupancy.lost, self.occupancy.elsewhere) = match running {
+        (self.occupancy.lost, self.occupancy.elsewhere) = match found.running {
             Some(running) if is_ours(&running) => (Some(running), None),
             running => (None, running),
         };
@@ -171,7 +175,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MINUTE, NOW};
+    use crate::testing::{self, MINUTE, NOW};
     use interlock_workflow::{Kind, Workflow, end};
 
     fn flow() -> Workflow {
@@ -189,15 +193,7 @@ mod tests {
     }
 
     fn running(node: u64) -> Running {
-        Running {
-            call: 1,
-            kind: Kind::Tool,
-            name: "go".into(),
-            until: 5_000,
-            node,
-            input: None,
-            question: None,
-        }
+        testing::running((1, node), (Kind::Tool, "go"))
     }
 
     const DUE: u64 = NOW.0 + 60_000;
@@ -267,33 +263,30 @@ mod tests {
         assert_eq!(state.after(&Asked::Void), (8, Vec::new()));
     }
 
-    fn found(running: Option<Running>) -> Found {
+    /// Takes over a record of version 4 that says so.
+    fn take_over(state: &mut State, running: Option<Running>) {
         let flow = flow();
-        let besides = crate::record::Besides {
+        let run = flow.start(NOW.0 + 1);
+        let found = Written {
             calls: 3,
-            running: running.as_ref(),
+            running: running.map(Arc::new),
             edition: 9,
-            ..Default::default()
+            ..Written::new(&flow, &run, None)
         };
-        let bytes = crate::record::written(&flow, &flow.start(NOW.0 + 1), besides, None);
-        let record = interlock_store::Record {
-            version: Version(4),
-            value: interlock_store::Value::new(bytes),
-        };
-        crate::record::read(&flow, &record).unwrap()
+        state.take_over(run, found, Version(4), 7);
     }
 
     #[test]
     fn a_call_that_is_stored_is_lost_here_if_this_process_ran_it() {
         let mut state = state();
-        state.take_over(found(Some(running(7))), Version(4), 7);
+        take_over(&mut state, Some(running(7)));
         assert!(state.occupancy.lost.is_some() && state.occupancy.elsewhere.is_none());
         assert_eq!((state.calls, state.edition), (3, 9));
         assert_eq!(state.stored.version, Some(Version(4)));
         assert_eq!(state.run().due(), Some(DUE + 1));
-        state.take_over(found(Some(running(8))), Version(5), 7);
+        take_over(&mut state, Some(running(8)));
         assert!(state.occupancy.lost.is_none() && state.occupancy.elsewhere.is_some());
-        state.take_over(found(None), Version(6), 7);
+        take_over(&mut state, None);
         assert!(state.occupancy.lost.is_none() && state.occupancy.elsewhere.is_none());
     }
 
@@ -306,7 +299,7 @@ mod tests {
             ticket: Some("t".to_owned()),
         }));
         let mut state = state();
-        state.take_over(found(Some(asked)), Version(4), 7);
+        take_over(&mut state, Some(asked));
         assert!(state.occupancy.lost.is_none() && state.occupancy.elsewhere.is_some());
     }
 }

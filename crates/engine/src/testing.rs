@@ -12,6 +12,7 @@ use crate::{
     instance::{CallFacts, Instance},
     journal::Entry,
     lock,
+    record::Running,
     reservation::{Reservation, Reserved},
 };
 use interlock_proto::Time;
@@ -133,6 +134,19 @@ pub(crate) fn go<'w>(workflow: &'w Workflow, run: &Run) -> Option<&'w Binding> {
     match workflow.admit(run.position(), Kind::Tool, "go") {
         Ok(Pass::Bound(binding)) => Some(binding),
         Ok(Pass::Always) | Err(_) => None,
+    }
+}
+
+/// A call of that number and node, which must be over at 5,000.
+pub(crate) fn running((call, node): (u64, u64), (kind, name): (Kind, &str)) -> Running {
+    Running {
+        call,
+        kind,
+        name: name.into(),
+        until: 5_000,
+        node,
+        input: None,
+        question: None,
     }
 }
 

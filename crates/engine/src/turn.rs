@@ -7,7 +7,7 @@ use crate::{
     effect_port::{Done, EffectsOfStep},
     error::EngineError,
     instance::Instance,
-    journal::{Ended, Entry, Pending, What},
+    journal::{Entry, Pending, What},
     lock,
     principal::Principal,
     record::{Running, Unclear},
@@ -201,22 +201,21 @@ impl Turn {
             }
             // It could not have moved anything.
             Ok(Pass::Always) | Err(_) => {
-                self.clear(run, lost, None).await?;
+                self.clear(run, None).await?;
                 Ok(None)
             }
         }
     }
 
-    /// Commits that a call does not run any more, with what the journal says about that.
+    /// Commits that no call runs any more, with what the journal says about that.
     pub(crate) async fn clear(
         &self,
         run: &Arc<Run>,
-        running: &Running,
         entry: Option<Pending>,
     ) -> Result<(), EngineError> {
         let change = Change {
             entry,
-            ..Change::none(run, running.call)
+            ..Change::none(run)
         };
         self.instance.commit(change).await
     }
@@ -227,15 +226,14 @@ impl Turn {
     ///
     /// If the store fails.
     pub async fn begin(&self) -> Result<(), EngineError> {
-        let (run, calls, is_stored) = {
+        let run = {
             let state = lock(&self.instance.state);
-            let is_stored = state.stored.version.is_some();
-            (Arc::clone(state.run()), state.calls, is_stored)
+            if state.stored.version.is_some() {
+                return Ok(());
+            }
+            Arc::clone(state.run())
         };
-        if is_stored {
-            return Ok(());
-        }
-        match self.instance.commit(Change::none(&run, calls)).await {
+        match self.instance.commit(Change::none(&run)).await {
             Err(error) if error.is_conflict() => self.instance.reload().await,
             done @ (Ok(()) | Err(_)) => done,
         }
@@ -250,21 +248,30 @@ impl Turn {
         entry: impl FnOnce(Trace) -> Entry + Send,
         asker: Option<(Asker<'_>, &Running)>,
     ) -> Result<Committed, EngineError> {
-        let instance = &self.instance;
         let step = self.as_leased(step);
-        let entry = entry(step.trace(instance.workflow()));
-        let (mut committed, after) = self.outcome_of(run, &step, entry.at, entry.call);
+        let entry = entry(step.trace(self.instance.workflow()));
+        let call = entry.call;
+        let entry = (entry.into(), call);
+        self.commit_entry(run, &step, entry, asker).await
+    }
+
+    async fn commit_entry(
+        &self,
+        run: &Arc<Run>,
+        step: &Step<'_>,
+        (entry, call): (Pending, Option<u64>),
+        asker: Option<(Asker<'_>, &Running)>,
+    ) -> Result<Committed, EngineError> {
+        let instance = &self.instance;
+        let (mut committed, after) = self.outcome_of(run, step, entry.at(), call);
         let asks = asker.filter(|_| step.asks);
         let asks = asks.map(|(asker, of)| Arc::new(asker.question(instance, of, step.effects)));
-        let calls = entry.call;
-        let calls = calls.unwrap_or_else(|| lock(&instance.state).calls);
         let change = Change {
             known: run,
             run: after,
             enters: step.enters,
-            last_call: calls,
             running: asks.clone(),
-            entry: Some(entry.into()),
+            entry: Some(entry),
             asked: Asked::Void,
         };
         instance.commit(change).await?;
@@ -306,7 +313,18 @@ impl Turn {
             effects: has_effects.then(|| {
                 Box::new(EffectsOfStep {
                     names: step.effects.to_vec(),
-                    done: self.done(run, step),
+                    done: Done {
+                        instance: Arc::clone(self.instance.id()),
+                        from: workflow.state_name(step.from).to_owned(),
+                        to: workflow.state_name(step.to).to_owned(),
+                        ended: step.terminal,
+                        call: None,
+                        outcome: None,
+                        args: Value::Null,
+                        result: None,
+                        memory: remembered(run, step),
+                        principal: Principal::anonymous(),
+                    },
                     call,
                 })
             }),
@@ -323,33 +341,15 @@ impl Turn {
         entry: Entry,
     ) -> Result<Committed, EngineError> {
         let at = after.position();
-        let calls = lock(&self.instance.state).calls;
         let change = Change {
             run: Arc::new(after),
             enters,
             entry: Some(entry.into()),
             asked: Asked::Void,
-            ..Change::none(run, calls)
+            ..Change::none(run)
         };
         self.instance.commit(change).await?;
         Ok(Committed::plain(run.position(), at))
-    }
-
-    /// A step as its effects see it, as far as it is not the end of a call.
-    fn done(&self, run: &Run, step: &Step<'_>) -> Done {
-        let workflow = self.instance.workflow();
-        Done {
-            instance: Arc::clone(self.instance.id()),
-            from: workflow.state_name(step.from).to_owned(),
-            to: workflow.state_name(step.to).to_owned(),
-            ended: step.terminal,
-            call: None,
-            outcome: None,
-            args: Value::Null,
-            result: None,
-            memory: remembered(run, step),
-            principal: Principal::anonymous(),
-        }
     }
 
     /// Commits the step that the end of a call leads to.
@@ -375,33 +375,15 @@ impl Turn {
             lock(&instance.state).known.set_unclear(Some(unclear));
         }
         let step = self.as_leased(workflow.step(run, binding, &end));
-        let now = instance.shared.now().0;
-        let (mut committed, after) = self.outcome_of(run, &step, now, Some(running.call));
+        let entry = Pending::of_call(workflow, (running, outcome), &step, instance.shared.now().0);
+        let entry = (entry, Some(running.call));
+        let asker = asker.map(|asker| (asker, running));
+        let mut committed = self.commit_entry(run, &step, entry, asker).await?;
         if let Some(effects) = &mut committed.effects {
             let artifact = Artifact::new(running.kind, &*running.name);
             let done = &mut effects.done;
             done.of_call(artifact, outcome, &input.args, &input.principal);
         }
-        let asks = asker.filter(|_| step.asks);
-        let asks = asks.map(|asker| Arc::new(asker.question(instance, running, step.effects)));
-        let ended = Ended {
-            at: now,
-            call: running.call,
-            kind: running.kind,
-            name: &running.name,
-            outcome,
-        };
-        let change = Change {
-            known: run,
-            run: after,
-            enters: step.enters,
-            last_call: running.call,
-            running: asks.clone(),
-            entry: Some(ended.pending(workflow, &step)),
-            asked: Asked::Void,
-        };
-        instance.commit(change).await?;
-        committed.asks = asks;
         Ok(committed)
     }
 }

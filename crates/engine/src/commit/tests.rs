@@ -243,7 +243,7 @@ async fn a_change_during_a_write_is_written_next_time() {
         let now = instance.shared.store_time();
         let record = world.store.load(&instance.key, now).await.unwrap();
         let record = record.unwrap();
-        crate::record::read(&world.flow, &record).unwrap().running
+        crate::record::Written::read(&record).unwrap().running
     };
     let changes = lock(&instance.state).stored.missing();
     reservation.release(false).await.unwrap();

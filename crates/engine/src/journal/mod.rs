@@ -6,7 +6,7 @@
 mod pending;
 pub(crate) mod unstored;
 
-pub(crate) use pending::{Ended, Pending, ran};
+pub(crate) use pending::{Pending, ran};
 
 use interlock_workflow::{Instance, Kind, Outcome, Trace, UnknownState, Workflow};
 use serde::{Deserialize, Serialize};
@@ -263,9 +263,7 @@ impl Entry {
             what,
         }
     }
-}
 
-impl Entry {
     /// As it is stored.
     pub(crate) fn written(&self) -> Arc<[u8]> {
         serde_json::to_vec(self).expect("it holds only JSON").into()

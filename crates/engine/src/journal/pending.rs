@@ -3,10 +3,11 @@
 //! A journal in memory holds up to a thousand of them for each instance. So the two most frequent
 //! kinds are kept small: without the names and states that the workflow knows.
 
-use crate::journal::{Entry, What};
-use interlock_workflow::{
-    Binding, BindingId, Cause, Edge, EdgeId, Kind, Outcome, Step, Trace, Workflow,
+use crate::{
+    journal::{Entry, What},
+    record::Running,
 };
+use interlock_workflow::{Binding, BindingId, Cause, Edge, EdgeId, Outcome, Step, Workflow};
 use std::borrow::Cow;
 
 /// An entry that is not stored yet.
@@ -31,6 +32,31 @@ impl From<Entry> for Pending {
 }
 
 impl Pending {
+    /// The end of a call, and its step.
+    pub(crate) fn of_call(
+        workflow: &Workflow,
+        (running, outcome): (&Running, Outcome),
+        step: &Step<'_>,
+        at: u64,
+    ) -> Self {
+        let call = running.call;
+        if let Some(edge) = step.usual(workflow, outcome) {
+            return Self::Usual { at, call, edge };
+        }
+        let (kind, name) = (running.kind, running.name.to_string());
+        let trace = step.trace(workflow);
+        let what = match trace.held {
+            Some(_) => What::Held { kind, name, trace },
+            None => What::Step {
+                kind,
+                name,
+                outcome,
+                trace,
+            },
+        };
+        Entry::new(at, Some(call), what).into()
+    }
+
     /// When it happened.
     pub(crate) const fn at(&self) -> u64 {
         match self {
@@ -93,43 +119,11 @@ pub(crate) fn ran(at: u64, binding: &Binding, outcome: Outcome, workflow: &Workf
     Entry::new(at, None, what)
 }
 
-/// A call that ended, without the step that it took.
-pub(crate) struct Ended<'a> {
-    pub(crate) at: u64,
-    pub(crate) call: u64,
-    pub(crate) kind: Kind,
-    pub(crate) name: &'a str,
-    pub(crate) outcome: Outcome,
-}
-
-impl Ended<'_> {
-    /// The entry of the call and its step.
-    pub(crate) fn pending(&self, workflow: &Workflow, step: &Step<'_>) -> Pending {
-        let (at, call) = (self.at, self.call);
-        match step.usual(workflow, self.outcome) {
-            Some(edge) => Pending::Usual { at, call, edge },
-            None => Entry::new(at, Some(call), self.what(step.trace(workflow))).into(),
-        }
-    }
-
-    fn what(&self, trace: Trace) -> What {
-        let (kind, name, outcome) = (self.kind, self.name.to_owned(), self.outcome);
-        match trace.held {
-            Some(_) => What::Held { kind, name, trace },
-            None => What::Step {
-                kind,
-                name,
-                outcome,
-                trace,
-            },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use interlock_workflow::{End, Pass, end, to};
+    use crate::testing::running;
+    use interlock_workflow::{End, Kind, Pass, end, to};
 
     // Long: every way to end a call, against its entry in full.
     #[test]
@@ -172,13 +166,7 @@ mod tests {
             let steps = [&instance, &elsewhere].map(|from| flow.step(from, binding, &end));
             let finishing = steps.clone().map(Step::finishing);
             for step in steps.into_iter().chain(finishing) {
-                let ended = Ended {
-                    at: 7,
-                    call: 3,
-                    kind,
-                    name,
-                    outcome,
-                };
+                let running = running((3, 0), (kind, name));
                 let (name, trace) = (name.to_owned(), step.trace(&flow));
                 let what = match trace.held {
                     Some(_) => What::Held { kind, name, trace },
@@ -189,7 +177,7 @@ mod tests {
                         trace,
                     },
                 };
-                let mut pending = ended.pending(&flow, &step);
+                let mut pending = Pending::of_call(&flow, (&running, outcome), &step, 7);
                 usual += usize::from(matches!(pending, Pending::Usual { .. }));
                 let mut entry = Entry::new(7, Some(3), what);
                 assert_eq!(*pending.entry(&flow), entry, "{outcome}");

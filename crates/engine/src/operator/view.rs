@@ -1,6 +1,6 @@
 //! Instances and their journals as operators see them.
 
-use crate::{approval_rules::ApprovalRequest, journal::Entry, orders::Found};
+use crate::{approval_rules::ApprovalRequest, journal::Entry, orders::Glance};
 use interlock_workflow::{Artifact, Held as HeldCall};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -75,29 +75,38 @@ pub struct Recorded {
     pub entry: Entry,
 }
 
-/// What is shown of an instance, apart from its memory and visits.
-pub(super) fn summary(
-    id: &str,
-    found: Found,
-) -> (Summary, Map<String, Value>, BTreeMap<String, u32>) {
-    let Found { glance, version } = found;
-    let summary = Summary {
-        id: id.to_owned(),
-        workflow: glance.workflow,
-        foreign: !glance.is_ours,
-        state: glance.state,
-        finished: glance.finished,
-        since: glance.since,
-        due: glance.due,
-        held: glance.held,
-        running: glance.running.map(|running| RunningCall {
-            number: running.call,
-            artifact: Artifact::new(running.kind, &*running.name),
-            until: running.until,
-        }),
-        approvals: glance.asked,
-        calls: glance.calls,
-        version: version.map(|version| version.0),
-    };
-    (summary, glance.memory, glance.visits)
+impl Details {
+    pub(super) fn new(id: &str, glance: Glance, next: Vec<Artifact>) -> Self {
+        let Glance {
+            written,
+            run,
+            version,
+        } = glance;
+        let record = written.run;
+        let summary = Summary {
+            id: id.to_owned(),
+            workflow: written.workflow,
+            foreign: run.is_none(),
+            state: record.state,
+            finished: record.finished,
+            since: record.since,
+            due: run.as_ref().and_then(|run| run.due()),
+            held: record.held,
+            running: written.running.map(|running| RunningCall {
+                number: running.call,
+                artifact: Artifact::new(running.kind, &*running.name),
+                until: running.until,
+            }),
+            // Nobody can answer what another definition asks.
+            approvals: run.map(|_| written.asked).unwrap_or_default(),
+            calls: written.calls,
+            version: version.map(|version| version.0),
+        };
+        Self {
+            summary,
+            memory: record.memory,
+            visits: record.visits,
+            next,
+        }
+    }
 }
