@@ -1,24 +1,19 @@
 //! Golden files: what is stored, byte for byte, as files in `tests/golden`.
 //!
-//! A change of one of them is a change of a stored format. `UPDATE_GOLDEN=1 cargo test -p
-//! interlock-engine --lib` rewrites them.
+//! A change of one of them is a change of a stored format. Each line is one value.
 
-use std::{env, fs, path::Path};
+use serde::{Serialize, de::DeserializeOwned};
+use std::{fs, path::Path};
 
-/// Compares what was written with the golden file of this name, or rewrites the file.
+/// The values of a golden file. Each is read, and must be written as it stands there.
 #[track_caller]
-pub(crate) fn check(name: &str, written: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name);
-    if env::var_os("UPDATE_GOLDEN").is_some() {
-        fs::write(&path, written).unwrap();
-    }
-    let golden = fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(
-        written,
-        golden,
-        "{} differs; UPDATE_GOLDEN=1 rewrites it",
-        path.display()
-    );
+pub(crate) fn read<T: DeserializeOwned + Serialize>(name: &str) -> Vec<T> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+    let golden = fs::read_to_string(folder.join(name)).unwrap();
+    let lines = golden.lines().map(|line| {
+        let value: T = serde_json::from_str(line).unwrap();
+        assert_eq!(serde_json::to_string(&value).unwrap(), line, "{name}");
+        value
+    });
+    lines.collect()
 }

@@ -18,63 +18,46 @@ use std::{fmt, sync::Arc};
 /// assert_ne!(Principal::new("anonymous"), Principal::anonymous());
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Principal(Identity);
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Identity {
-    Anonymous,
-    Known(Arc<str>),
-}
+pub struct Principal(Option<Arc<str>>);
 
 impl Principal {
-    pub(crate) const ANONYMOUS: Self = Self(Identity::Anonymous);
+    pub(crate) const ANONYMOUS: Self = Self(None);
 
     /// Nobody in particular.
     #[must_use]
     pub const fn anonymous() -> Self {
-        Self(Identity::Anonymous)
+        Self::ANONYMOUS
     }
 
     /// Somebody whose identity was proved.
     #[must_use]
     pub fn new(id: impl Into<Arc<str>>) -> Self {
-        Self(Identity::Known(id.into()))
+        Self(Some(id.into()))
     }
 
     /// What they are called; the anonymous one is called `anonymous`.
     #[must_use]
     pub fn id(&self) -> &str {
-        match &self.0 {
-            Identity::Anonymous => "anonymous",
-            Identity::Known(id) => id,
-        }
+        self.0.as_deref().unwrap_or("anonymous")
     }
 
     /// What guards and texts know about them: null if nobody knows who it is.
     #[must_use]
     pub fn facts(&self) -> Value {
-        match &self.0 {
-            Identity::Anonymous => Value::Null,
-            Identity::Known(id) => json!({ "id": &**id }),
-        }
+        let id = self.0.as_deref();
+        id.map_or(Value::Null, |id| json!({ "id": id }))
     }
 
     /// Whom these facts are about.
     #[must_use]
     pub fn of_facts(facts: &Value) -> Self {
-        match facts["id"].as_str() {
-            Some(id) => Self::new(id),
-            None => Self::anonymous(),
-        }
+        Self(facts["id"].as_str().map(Arc::from))
     }
 
     /// Whether nobody knows who it is.
     #[must_use]
     pub const fn is_anonymous(&self) -> bool {
-        match self.0 {
-            Identity::Anonymous => true,
-            Identity::Known(_) => false,
-        }
+        self.0.is_none()
     }
 }
 
@@ -104,18 +87,10 @@ mod tests {
     }
 
     #[test]
-    fn principals_with_the_same_id_are_the_same() {
-        assert_eq!(
-            Principal::new("alice"),
-            Principal::new(String::from("alice"))
-        );
-        assert_ne!(Principal::new("alice"), Principal::new("Alice"));
-        assert_eq!(Principal::anonymous(), Principal::anonymous());
-    }
-
-    #[test]
-    fn a_copy_shares_its_id() {
+    fn a_principal_is_its_id_and_a_copy_shares_it() {
         let alice = Principal::new("alice");
+        assert_eq!(alice, Principal::new(String::from("alice")));
+        assert_ne!(alice, Principal::new("Alice"));
         assert!(std::ptr::eq(alice.id(), alice.clone().id()));
     }
 

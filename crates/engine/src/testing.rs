@@ -13,7 +13,7 @@ use crate::{
     journal::Entry,
     lock,
     record::Running,
-    reservation::{Reservation, Reserved},
+    reservation::{Reservation, ReserveError, Reserved},
 };
 use interlock_proto::Time;
 use interlock_store::{MemoryStore, Seq, Store};
@@ -130,6 +130,18 @@ pub(crate) fn ring() -> Workflow {
         .unwrap()
 }
 
+/// `a` is left for `b` after a minute.
+pub(crate) fn timed() -> Workflow {
+    Workflow::builder("w")
+        .state("a", |s| {
+            let s = s.initial().tool("go", |t| t.success("b"));
+            s.after(MINUTE, "b")
+        })
+        .state("b", |s| s.tool("end", |t| t.success(end("a"))))
+        .build()
+        .unwrap()
+}
+
 pub(crate) fn go<'w>(workflow: &'w Workflow, run: &Run) -> Option<&'w Binding> {
     match workflow.admit(run.position(), Kind::Tool, "go") {
         Ok(Pass::Bound(binding)) => Some(binding),
@@ -160,10 +172,22 @@ pub(crate) fn call_until(name: &str, until: Time) -> CallFacts<'_> {
 
 /// Reserves the instance for a call of `go` that must be over by then.
 pub(crate) async fn reserve(instance: &Arc<Instance>, until: Time) -> Reservation {
-    match instance.reserve(&call_until("go", until)).await.unwrap() {
+    exclusive(instance.reserve(&call_until("go", until)).await)
+}
+
+/// What a call gets that moves the instance.
+#[track_caller]
+pub(crate) fn exclusive(reserved: Result<Reserved, ReserveError<'_>>) -> Reservation {
+    match reserved.unwrap() {
         Reserved::Exclusive(reservation) => reservation,
         Reserved::Beside(_) | Reserved::Ask(_) => panic!("it moves the instance"),
     }
+}
+
+/// Checks that a call is refused by the workflow.
+#[track_caller]
+pub(crate) fn refused(reserved: Result<Reserved, ReserveError<'_>>) {
+    assert!(matches!(reserved, Err(ReserveError::Refused(_))));
 }
 
 /// One call of `go`, from its reservation to its end.

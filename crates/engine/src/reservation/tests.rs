@@ -4,8 +4,10 @@ use crate::{
     instance::{CallFacts, CallInput, Instance},
     journal::What,
     lock,
-    reservation::{Committed, ReserveError, Reserved},
-    testing::{NOW, World, call_until, flow, go, reserve, ring, run, state_of, step},
+    reservation::{Committed, Reserved},
+    testing::{
+        NOW, World, call_until, exclusive, flow, go, refused, reserve, ring, run, state_of, step,
+    },
 };
 use interlock_proto::Time;
 use interlock_workflow::{Busy, Kind, Outcome, Workflow, end, rust, to};
@@ -25,9 +27,7 @@ async fn a_mark_that_was_given_up_and_landed_is_ours() {
     std::mem::forget(reserve(&first, Time(5_000)).await);
     // The second one knows as little as an instance whose commit was given up.
     let call = call_until("go", NOW);
-    let refused = second.reserve(&call).await;
-    assert!(matches!(refused, Err(ReserveError::Refused(_))));
-    drop(refused);
+    refused(second.reserve(&call).await);
     assert_eq!(state_of(&second), "unclear");
 }
 
@@ -138,9 +138,7 @@ async fn a_guard_runs_once_before_the_reservation_and_once_on_the_reserved_state
             let call = call(&input);
             assert!(instance.admit(&call).is_ok());
             assert_eq!(counted.taken(), [1, 0]);
-            let Ok(Reserved::Exclusive(mut reservation)) = instance.reserve(&call).await else {
-                panic!("it moves the instance");
-            };
+            let mut reservation = exclusive(instance.reserve(&call).await);
             assert_eq!(counted.taken(), [1, 0]);
             let result = json!({});
             let committed = reservation.commit(Outcome::Success, Some(&result)).await;
@@ -157,9 +155,7 @@ async fn a_guard_runs_as_often_for_a_call_that_waits_for_its_turn() {
         let counted = Counted::new(place);
         let instance = counted.start();
         let call = call(&input);
-        let Ok(Reserved::Exclusive(mut first)) = instance.reserve(&call).await else {
-            panic!("it moves the instance");
-        };
+        let mut first = exclusive(instance.reserve(&call).await);
         assert_eq!(counted.taken(), [1, 0]);
         assert!(instance.admit(&call).is_ok());
         let mut second = Box::pin(instance.reserve(&call));
@@ -169,9 +165,7 @@ async fn a_guard_runs_as_often_for_a_call_that_waits_for_its_turn() {
         first.commit(Outcome::Success, Some(&result)).await.unwrap();
         drop(first);
         assert_eq!(counted.taken(), [0, 1]);
-        let Ok(Reserved::Exclusive(mut second)) = second.await else {
-            panic!("it moves the instance");
-        };
+        let mut second = exclusive(second.await);
         assert_eq!(counted.taken(), [1, 0]);
         second
             .commit(Outcome::Success, Some(&result))
@@ -209,9 +203,7 @@ async fn a_known_binding_is_judged_where_the_instance_stands() {
         ..CallFacts::new(Kind::Tool, "go")
     };
     step(&instance).await;
-    let Ok(Reserved::Exclusive(reservation)) = instance.reserve(&call).await else {
-        panic!("it moves the instance");
-    };
+    let reservation = exclusive(instance.reserve(&call).await);
     let bound = reservation.binding().unwrap();
     assert_ne!(bound.id(), known);
     assert_eq!(world.flow.state_name(bound.state()), "b");
@@ -307,12 +299,8 @@ async fn what_a_call_was_made_with_comes_to_its_guards_and_its_journal() {
         })
     };
     let (too_much, fine) = (made(6), made(5));
-    let refused = instance.reserve(&call(&too_much)).await;
-    assert!(matches!(refused, Err(ReserveError::Refused(_))));
-    drop(refused);
-    let Ok(Reserved::Exclusive(mut reservation)) = instance.reserve(&call(&fine)).await else {
-        panic!("it moves the instance");
-    };
+    refused(instance.reserve(&call(&too_much)).await);
+    let mut reservation = exclusive(instance.reserve(&call(&fine)).await);
     reservation.commit(Outcome::Success, None).await.unwrap();
     drop(reservation);
     assert_eq!(instance.run().memory()["by"], "alice");

@@ -4,11 +4,10 @@ use crate::{
     engine::{Engine, Shared},
     lock,
     principal::Principal,
-    testing::{MINUTE, NOW, World, flow, refuse, reserve, state_of},
+    testing::{MINUTE, NOW, World, flow, refuse, reserve, state_of, timed},
     timers::{AT_ONCE, PAUSE, Queue, Work},
 };
 use interlock_proto::Time;
-use interlock_workflow::{Workflow, end};
 use std::sync::{Arc, Weak};
 
 fn queue(times: &[(u64, u64)]) -> Queue {
@@ -80,17 +79,6 @@ fn an_instance_that_is_gone_is_no_work() {
     let mut queue = queue(&[(10, 1), (20, 2)]);
     assert!(queue.take(Time(20), 8).is_empty());
     assert!(queue.due.is_empty() && queue.times.is_empty());
-}
-
-fn timed() -> Workflow {
-    Workflow::builder("w")
-        .state("a", |s| {
-            let s = s.initial().tool("go", |t| t.success(end("a")));
-            s.after(MINUTE, "b")
-        })
-        .state("b", |s| s.tool("end", |t| t.success(end("a"))))
-        .build()
-        .unwrap()
 }
 
 fn set(shared: &Shared) -> Vec<u64> {

@@ -6,7 +6,9 @@ use crate::{
     journal::What,
     lock,
     reservation::ReserveError,
-    testing::{MINUTE, NOW, World, flow, get_behind, reserve, ring, run, state_of, step},
+    testing::{
+        MINUTE, NOW, World, flow, get_behind, refused, reserve, ring, run, state_of, step, timed,
+    },
     turn::Turn,
 };
 use futures_util::FutureExt;
@@ -82,18 +84,6 @@ async fn a_turn_is_given_back_with_the_reservation() {
     drop(turn);
     assert!(instance.try_turn().is_some());
     assert_eq!(world.told(&instance).await, ["started", "1", "2"]);
-}
-
-/// `a` is left for `b` after a minute.
-fn timed() -> Workflow {
-    Workflow::builder("w")
-        .state("a", |s| {
-            let s = s.initial().tool("go", |t| t.success("b"));
-            s.after(MINUTE, "b")
-        })
-        .state("b", |s| s.tool("end", |t| t.success(end("a"))))
-        .build()
-        .unwrap()
 }
 
 /// The turn is handed to the caller that comes next. If that one goes away before it looks, what fell
@@ -174,9 +164,7 @@ async fn what_is_overdue_happens_before_the_call() {
         let instance = world.instance();
         world.pass(NOW + MINUTE);
         let call = CallFacts::new(Kind::Tool, "go");
-        let refused = instance.reserve(&call).await;
-        assert!(matches!(refused, Err(ReserveError::Refused(_))));
-        drop(refused);
+        refused(instance.reserve(&call).await);
         assert_eq!(state_of(&instance), "b");
         assert_eq!(world.told(&instance).await, ["started", "timer"]);
     }
