@@ -125,93 +125,37 @@ mod tests {
             .token("third-secret", "alice")
     }
 
-    async fn asked(tokens: &BearerTokens, authorization: &[&str]) -> Result<Principal, Denied> {
-        let mut request = Request::post("/mcp");
-        for value in authorization {
-            request = request.header(AUTHORIZATION, *value);
-        }
+    async fn asked(tokens: &BearerTokens, authorization: &str) -> Result<Principal, Denied> {
+        let request = Request::post("/mcp").header(AUTHORIZATION, authorization);
         let (parts, ()) = request.body(()).unwrap().into_parts();
         tokens.authenticate(&parts).await
     }
 
     #[tokio::test]
-    async fn each_token_stands_for_its_principal() {
-        let tokens = tokens();
-        for (token, who) in [
-            ("first-secret", "alice"),
-            ("second-secret", "bob"),
-            ("third-secret", "alice"),
-        ] {
-            let principal = asked(&tokens, &[&format!("Bearer {token}")]).await;
-            assert_eq!(principal, Ok(Principal::new(who)));
-        }
-    }
-
-    #[tokio::test]
     async fn the_scheme_may_be_written_in_any_case_and_followed_by_several_blanks() {
         for value in ["bearer first-secret", "BEARER   first-secret  "] {
-            let principal = asked(&tokens(), &[value]).await;
+            let principal = asked(&tokens(), value).await;
             assert_eq!(principal, Ok(Principal::new("alice")));
         }
-    }
-
-    #[tokio::test]
-    async fn no_credentials_and_those_of_another_scheme_are_missing() {
-        assert_eq!(asked(&tokens(), &[]).await, Err(Denied::missing()));
-        for value in [
-            "Basic Zmlyc3Qtc2VjcmV0",
-            "first-secret",
-            "Bearer:first-secret",
-            "",
-        ] {
-            assert_eq!(asked(&tokens(), &[value]).await, Err(Denied::missing()));
-        }
-    }
-
-    #[tokio::test]
-    async fn a_token_that_is_not_exactly_right_is_invalid() {
-        for value in [
-            "Bearer",
-            "Bearer ",
-            "Bearer first",
-            "Bearer first-secretx",
-            "Bearer FIRST-SECRET",
-            "Bearer \"first-secret\"",
-            "Bearer first-secret, Bearer second-secret",
-            "Bearer first-secret second-secret",
-        ] {
-            let answer = asked(&tokens(), &[value]).await;
-            assert_eq!(answer, Err(Denied::invalid()), "{value}");
-        }
-    }
-
-    #[tokio::test]
-    async fn two_authorization_headers_are_refused_even_if_each_is_right() {
-        let twice = ["Bearer first-secret", "Bearer first-secret"];
-        assert_eq!(asked(&tokens(), &twice).await, Err(Denied::invalid()));
     }
 
     #[tokio::test]
     async fn a_header_that_is_too_long_is_refused_even_if_its_token_is_known() {
         let secret = "x".repeat(LONGEST_AUTHORIZATION);
         let tokens = BearerTokens::new().token(&secret, "alice");
-        let answer = asked(&tokens, &[&format!("Bearer {secret}")]).await;
+        let answer = asked(&tokens, &format!("Bearer {secret}")).await;
         assert_eq!(answer, Err(Denied::invalid()));
         let longest = &secret["Bearer ".len()..];
         let tokens = BearerTokens::new().token(longest, "alice");
-        assert!(
-            asked(&tokens, &[&format!("Bearer {longest}")])
-                .await
-                .is_ok()
-        );
+        assert!(asked(&tokens, &format!("Bearer {longest}")).await.is_ok());
     }
 
     #[tokio::test]
     async fn an_empty_list_and_an_empty_secret_let_nobody_in() {
         let none = BearerTokens::new();
-        assert_eq!(asked(&none, &["Bearer x"]).await, Err(Denied::invalid()));
+        assert_eq!(asked(&none, "Bearer x").await, Err(Denied::invalid()));
         let empty = BearerTokens::new().token("", "nobody");
-        assert_eq!(asked(&empty, &["Bearer "]).await, Err(Denied::invalid()));
+        assert_eq!(asked(&empty, "Bearer ").await, Err(Denied::invalid()));
     }
 
     #[tokio::test]
@@ -219,14 +163,14 @@ mod tests {
         let tokens = BearerTokens::new()
             .token("same", "old")
             .token("same", "new");
-        let principal = asked(&tokens, &["Bearer same"]).await;
+        let principal = asked(&tokens, "Bearer same").await;
         assert_eq!(principal, Ok(Principal::new("new")));
     }
 
     #[tokio::test]
     async fn a_token_for_anonymous_is_not_the_anonymous_principal() {
         let tokens = BearerTokens::new().token("secret", "anonymous");
-        let principal = asked(&tokens, &["Bearer secret"]).await.unwrap();
+        let principal = asked(&tokens, "Bearer secret").await.unwrap();
         assert_ne!(principal, Principal::anonymous());
     }
 

@@ -1,7 +1,7 @@
 //! Completions: what the argument of a prompt or the variable of a template could be.
 
 use crate::{
-    api::{Prepared, Reply},
+    api::{HandlerCall, Reply},
     context::Context,
     model::{CompleteResult, CompletionInfo, failure::Failure},
 };
@@ -105,7 +105,7 @@ impl<T: IntoCompletion, E: Into<Failure>> IntoCompletion for Result<T, E> {
 #[derive(Clone, Default)]
 pub(crate) struct Completers(BTreeMap<String, Completer>);
 
-type Completer = Arc<dyn Fn(Partial) -> Prepared + Send + Sync>;
+type Completer = Arc<dyn Fn(Partial) -> HandlerCall + Send + Sync>;
 
 impl Completers {
     pub(super) fn add<F, Fut, R>(&mut self, argument: String, handler: F)
@@ -115,9 +115,9 @@ impl Completers {
         R: IntoCompletion,
     {
         let handler = Arc::new(handler);
-        let completer = move |partial| -> Prepared {
+        let completer = move |partial| -> HandlerCall {
             let handler = Arc::clone(&handler);
-            Prepared::new(move |context| {
+            HandlerCall::new(move |context| {
                 let work = handler(partial, context);
                 async move {
                     let completion = work.await.into_completion()?;
@@ -137,7 +137,7 @@ impl Completers {
     }
 
     /// The handler that completes an argument, if one does.
-    pub(crate) fn prepare(&self, argument: &str, partial: Partial) -> Option<Prepared> {
+    pub(crate) fn prepare(&self, argument: &str, partial: Partial) -> Option<HandlerCall> {
         self.0.get(argument).map(|completer| completer(partial))
     }
 }

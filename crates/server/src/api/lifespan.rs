@@ -8,7 +8,7 @@ use std::{
     io,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicUsize, Ordering},
     },
 };
 
@@ -25,8 +25,6 @@ pub(crate) struct Lifespan {
     /// Held while a hook runs, so that no transport serves before the start hook is done.
     hooking: tokio::sync::Mutex<()>,
     app: Mutex<Option<App>>,
-    /// Whether `app` was ever set.
-    has_app: AtomicBool,
 }
 
 impl Lifespan {
@@ -34,7 +32,6 @@ impl Lifespan {
     pub(crate) fn of(app: App) -> Self {
         Self {
             app: Mutex::new(Some(app)),
-            has_app: AtomicBool::new(true),
             ..Self::default()
         }
     }
@@ -62,10 +59,6 @@ impl Lifespan {
     }
 
     pub(crate) fn app(&self) -> Option<App> {
-        // Most applications make nothing.
-        if !self.has_app.load(Ordering::Acquire) {
-            return None;
-        }
         lock(&self.app).clone()
     }
 
@@ -79,7 +72,6 @@ impl Lifespan {
                 io::Error::other(format!("the application did not start: {failure}"))
             })?;
             *lock(&self.app) = Some(app);
-            self.has_app.store(true, Ordering::Release);
         }
         self.serving.fetch_add(1, Ordering::Relaxed);
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::{
     api::{
-        IntoCompletion, Partial, Prepared, Reply, completion::Completers, text_args::read_texts,
+        HandlerCall, IntoCompletion, Partial, Reply, completion::Completers, text_args::read_texts,
     },
     context::Context,
     model::{
@@ -19,7 +19,7 @@ use serde_json::Value;
 use std::{fmt, future::Future, sync::Arc};
 
 /// Reads the arguments, or says what is wrong with them.
-type Prepare = dyn Fn(JsonObject) -> Result<Prepared, String> + Send + Sync;
+type Prepare = dyn Fn(JsonObject) -> Result<HandlerCall, String> + Send + Sync;
 
 /// What a prompt handler may return.
 pub trait IntoPrompt {
@@ -153,7 +153,7 @@ impl Prompt {
             prepare: Arc::new(move |arguments| {
                 let arguments = read(arguments)?;
                 let handler = Arc::clone(&handler);
-                Ok(Prepared::new(move |context| {
+                Ok(HandlerCall::new(move |context| {
                     let work = handler(arguments, context);
                     async move {
                         let prompt = work.await.into_prompt()?;
@@ -211,7 +211,7 @@ impl Prompt {
     }
 
     /// Takes the arguments, or says what is wrong with them.
-    pub(crate) fn prepare(&self, arguments: JsonObject) -> Result<Prepared, String> {
+    pub(crate) fn prepare(&self, arguments: JsonObject) -> Result<HandlerCall, String> {
         let declared = self.model.arguments.as_deref().unwrap_or_default();
         let missing = declared.iter().find(|argument| {
             argument.required == Some(true) && !arguments.contains_key(&argument.name)

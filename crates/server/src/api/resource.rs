@@ -1,12 +1,9 @@
 //! Resources: a URI, and a handler that reads it.
 
 use crate::{
-    api::{Json, Prepared, Reply},
+    api::{HandlerCall, Json, Reply},
     context::Context,
-    model::{
-        Annotations, CacheScope, ReadResourceResult, ResourceContents, ResourceModel,
-        failure::Failure,
-    },
+    model::{CacheScope, ReadResourceResult, ResourceContents, ResourceModel, failure::Failure},
 };
 use base64::{Engine, prelude::BASE64_STANDARD};
 use serde::Serialize;
@@ -14,7 +11,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 type ReadResult = Result<ReadResourceResult, Failure>;
 
-type Reader = Arc<dyn Fn(&ResourceModel) -> Prepared + Send + Sync>;
+type Reader = Arc<dyn Fn(&ResourceModel) -> HandlerCall + Send + Sync>;
 
 /// Bytes that are no text: the content of a picture, say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,8 +142,8 @@ pub(crate) enum Hints {
 }
 
 /// Adds cache hints to a handler's result.
-pub(crate) fn with_cache_hints(handler: Prepared, hints: Hints) -> Prepared {
-    Prepared::new(move |context| async move {
+pub(crate) fn with_cache_hints(handler: HandlerCall, hints: Hints) -> HandlerCall {
+    HandlerCall::new(move |context| async move {
         let mut reply = handler.run(context).await?;
         if let Reply::Resource(result) = &mut reply {
             (result.ttl_ms, result.cache_scope) = match hints {
@@ -167,12 +164,12 @@ pub(super) fn reading<Fut, R>(
     uri: String,
     mime_type: Option<String>,
     handler: impl FnOnce(Context) -> Fut + Send + 'static,
-) -> Prepared
+) -> HandlerCall
 where
     Fut: Future<Output = R> + Send + 'static,
     R: IntoResource,
 {
-    Prepared::new(move |context| {
+    HandlerCall::new(move |context| {
         let work = handler(context);
         async move {
             let read = work.await.into_resource(&uri, mime_type.as_deref());
@@ -235,28 +232,8 @@ impl Resource {
         Self::new(uri, move |_| std::future::ready(contents.clone()))
     }
 
-    /// What it is called; its URI unless said otherwise.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.model.name = name.into();
-        self
-    }
-
     shared_setters!();
-
-    /// What it holds.
-    #[must_use]
-    pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.model.description = Some(text.into());
-        self
-    }
-
-    /// The media type of its content.
-    #[must_use]
-    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.model.mime_type = Some(mime_type.into());
-        self
-    }
+    resource_setters!();
 
     /// How many bytes it holds.
     #[must_use]
@@ -265,23 +242,7 @@ impl Resource {
         self
     }
 
-    /// Who it is for, how important it is, and when it changed.
-    #[must_use]
-    pub fn annotations(mut self, annotations: Annotations) -> Self {
-        self.model.annotations = Some(annotations);
-        self
-    }
-
-    /// How long clients of 2026-07-28 may keep what they have read, and whom they may show it.
-    /// By default they may not keep it. Nor may they if a workflow binds it: a read from a cache
-    /// would move nothing.
-    #[must_use]
-    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
-        self.cache = Cache::new(ttl, scope);
-        self
-    }
-
-    pub(crate) fn prepare(&self) -> Prepared {
+    pub(crate) fn prepare(&self) -> HandlerCall {
         (self.reader)(&self.model)
     }
 }

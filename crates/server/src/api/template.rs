@@ -2,20 +2,20 @@
 
 use crate::{
     api::{
-        IntoCompletion, Partial, Prepared,
+        HandlerCall, IntoCompletion, Partial,
         completion::Completers,
         resource::{Cache, IntoResource, reading},
         text_args::read_texts,
     },
     context::Context,
-    model::{Annotations, CacheScope, JsonObject, ResourceTemplateModel},
+    model::{JsonObject, ResourceTemplateModel},
 };
 use serde::de::DeserializeOwned;
-use std::{fmt, future::Future, sync::Arc, time::Duration};
+use std::{fmt, future::Future, sync::Arc};
 
 /// Reads the values of a URI, or says what is wrong with them.
 type Reader =
-    dyn Fn(&ResourceTemplateModel, &str, JsonObject) -> Result<Prepared, String> + Send + Sync;
+    dyn Fn(&ResourceTemplateModel, &str, JsonObject) -> Result<HandlerCall, String> + Send + Sync;
 
 /// Resources whose URIs fit a template, and the code behind them.
 ///
@@ -115,43 +115,8 @@ impl ResourceTemplate {
         }
     }
 
-    /// What it is called; its template unless said otherwise.
-    #[must_use]
-    pub fn name(mut self, name: impl Into<String>) -> Self {
-        self.model.name = name.into();
-        self
-    }
-
     shared_setters!();
-
-    /// What its resources hold.
-    #[must_use]
-    pub fn description(mut self, text: impl Into<String>) -> Self {
-        self.model.description = Some(text.into());
-        self
-    }
-
-    /// The media type of all its resources.
-    #[must_use]
-    pub fn mime_type(mut self, mime_type: impl Into<String>) -> Self {
-        self.model.mime_type = Some(mime_type.into());
-        self
-    }
-
-    /// Who its resources are for, how important they are, and when they changed.
-    #[must_use]
-    pub fn annotations(mut self, annotations: Annotations) -> Self {
-        self.model.annotations = Some(annotations);
-        self
-    }
-
-    /// How long clients of 2026-07-28 may keep what they have read, and whom they may show it, as
-    /// for a [resource](crate::Resource::cache).
-    #[must_use]
-    pub fn cache(mut self, ttl: Duration, scope: CacheScope) -> Self {
-        self.cache = Cache::new(ttl, scope);
-        self
-    }
+    resource_setters!();
 
     /// Completes a variable for a person who fills it in. It is not gated and moves no workflow.
     #[must_use]
@@ -166,7 +131,7 @@ impl ResourceTemplate {
     }
 
     /// Takes the values that a URI is made of, or says what is wrong with them.
-    pub(crate) fn prepare(&self, uri: &str, values: JsonObject) -> Result<Prepared, String> {
+    pub(crate) fn prepare(&self, uri: &str, values: JsonObject) -> Result<HandlerCall, String> {
         (self.reader)(&self.model, uri, values)
     }
 }

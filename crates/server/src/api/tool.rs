@@ -1,7 +1,7 @@
 //! Tools: a model, a schema of the arguments, and a handler.
 
 use crate::{
-    api::{IntoToolResult, Prepared, Reply},
+    api::{HandlerCall, IntoToolResult, Reply},
     context::Context,
     model::{JsonObject, ToolAnnotations, ToolModel, failure::Failure},
     schema::{Schema as Checked, of_type},
@@ -55,7 +55,7 @@ impl Arguments<'_> {
 }
 
 /// Reads the arguments, or says what is wrong with them.
-type Prepare = dyn Fn(Arguments<'_>) -> Result<Prepared, String> + Send + Sync;
+type Prepare = dyn Fn(Arguments<'_>) -> Result<HandlerCall, String> + Send + Sync;
 
 /// A tool and the code behind it.
 ///
@@ -171,7 +171,7 @@ impl Tool {
             prepare: Arc::new(move |arguments| {
                 let arguments = read(arguments)?;
                 let handler = Arc::clone(&handler);
-                Ok(Prepared::new(move |context| {
+                Ok(HandlerCall::new(move |context| {
                     let work = handler(arguments, context);
                     async move { work.await.into_tool_result().map(Reply::from) }
                 }))
@@ -227,7 +227,7 @@ impl Tool {
     }
 
     /// Takes the arguments, or says what is wrong with them.
-    pub(crate) fn prepare(&self, arguments: Arguments<'_>) -> Result<Prepared, String> {
+    pub(crate) fn prepare(&self, arguments: Arguments<'_>) -> Result<HandlerCall, String> {
         (self.prepare)(arguments)
     }
 }
@@ -239,8 +239,8 @@ impl fmt::Debug for Tool {
 }
 
 /// Checks a handler's result against its tool's output schema, as clients do.
-pub(crate) fn with_checked_output(handler: Prepared, schema: Arc<Checked>) -> Prepared {
-    Prepared::new(move |context| async move {
+pub(crate) fn with_checked_output(handler: HandlerCall, schema: Arc<Checked>) -> HandlerCall {
+    HandlerCall::new(move |context| async move {
         let reply = handler.run(context).await?;
         if !reply.is_error() {
             let structured = reply

@@ -4,7 +4,7 @@
 //! to wait, and once on the state that it has reserved.
 
 use crate::{
-    api::Prepared,
+    api::HandlerCall,
     core::{Core, handle_refusals},
     wire::refusal::CallRefusal,
 };
@@ -23,11 +23,11 @@ pub(super) use handle_refusals::{not_looked_up, unknown as unknown_handle};
 pub(crate) type Examine = Box<dyn FnOnce(&Core, Option<Position>, bool) -> Examined + Send>;
 
 /// A handler that has its arguments, and a copy of them if they have to be kept.
-pub(crate) type Examined = Result<(Prepared, Option<Value>), Refusal>;
+pub(crate) type Examined = Result<(HandlerCall, Option<Value>), Refusal>;
 
 /// A call that the gate has admitted, with arguments that its handler takes.
 pub(crate) struct Admitted {
-    pub(crate) handler: Prepared,
+    pub(crate) handler: HandlerCall,
     pub(crate) input: Option<Arc<CallInput>>,
     pub(crate) binding: Option<BindingId>,
 }

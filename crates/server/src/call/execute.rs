@@ -1,7 +1,7 @@
 //! Runs the handler of a call, and passes on what it says before its result.
 
 use crate::{
-    api::{Done, Prepared, drop_quietly},
+    api::{Done, HandlerCall, drop_quietly},
     call::{Call, outgoing},
     context::Context,
 };
@@ -25,11 +25,11 @@ pub(super) async fn run(call: &mut Call) {
     let State::Executing { .. } = call.machine.state() else {
         return;
     };
-    let Some(prepared) = call.start.handler.take() else {
+    let Some(handler) = call.start.handler.take() else {
         return;
     };
     let mut handler = Handler {
-        prepared,
+        handler,
         context: Some(Context::new(Arc::clone(&call.shared))),
     };
     let first = poll!(&mut handler);
@@ -186,7 +186,7 @@ fn ended(call: &mut Call, finished: Finished) -> Input {
 
 /// A handler that cannot panic through its caller.
 struct Handler {
-    prepared: Prepared,
+    handler: HandlerCall,
     /// Until it is started.
     context: Option<Context>,
 }
@@ -197,9 +197,9 @@ impl Future for Handler {
     fn poll(mut self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Finished> {
         let polled = catch_unwind(AssertUnwindSafe(|| {
             if let Some(context) = self.context.take() {
-                self.prepared.begin(context);
+                self.handler.begin(context);
             }
-            self.prepared.poll(task)
+            self.handler.poll(task)
         }));
         match polled {
             Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),

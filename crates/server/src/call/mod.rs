@@ -31,7 +31,7 @@ pub(crate) mod sampling;
 pub(crate) mod sampling_rules;
 
 use crate::{
-    api::Prepared,
+    api::HandlerCall,
     call::{
         admission::Examine,
         approval::Approving,
@@ -76,7 +76,7 @@ pub(crate) struct Start {
     /// How many calls of its tool may run at once.
     pub(crate) places: Option<Arc<Semaphore>>,
     /// None until its instance is found.
-    pub(crate) handler: Option<Prepared>,
+    pub(crate) handler: Option<HandlerCall>,
     /// Its input, if a guard, an approval or an effect reads it.
     pub(crate) input: Option<Arc<CallInput>>,
     /// The binding that admitted it, if it is part of the workflow.

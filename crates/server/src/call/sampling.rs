@@ -7,7 +7,7 @@
 //! `sampling_rules.rs`.
 
 use crate::{
-    api::{Prepared, Reply},
+    api::{HandlerCall, Reply},
     call::{
         Call, CallRefusal, Stop, commit, reserve, respond,
         sampling_rules::{self as rules, Next, Reach},
@@ -51,7 +51,7 @@ pub(super) fn take_up(call: &mut Call, instance: &Instance) -> Result<(), CallRe
     call.advice.warning = unfinished.warning;
     call.results.kept = Some(Box::new(unfinished.said));
     call.start.places = None;
-    call.start.handler = Some(Prepared::new(|_| {
+    call.start.handler = Some(HandlerCall::new(|_| {
         let nothing = Reply::Text(Default::default());
         std::future::ready(Ok(nothing))
     }));

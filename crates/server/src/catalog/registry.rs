@@ -2,45 +2,35 @@
 
 use crate::catalog::build_error::BuildError;
 use foldhash::fast::RandomState;
+use indexmap::{IndexMap, map::Entry};
 use interlock_workflow::Kind;
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
 
 /// Items of one kind by name, in the order in which they were added.
 #[derive(Debug)]
-pub(super) struct Registry<T> {
-    slots: Vec<Slot<T>>,
-    by_name: HashMap<Arc<str>, usize, RandomState>,
-}
+pub(super) struct Registry<T>(IndexMap<Arc<str>, Slot<T>, RandomState>);
 
 #[derive(Debug)]
 struct Slot<T> {
-    name: Arc<str>,
     item: Arc<T>,
     enabled: bool,
 }
 
 impl<T> Default for Registry<T> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            by_name: HashMap::default(),
-        }
+        Self(IndexMap::default())
     }
 }
 
 impl<T> Clone for Registry<T> {
     fn clone(&self) -> Self {
-        Self {
-            slots: self.slots.clone(),
-            by_name: self.by_name.clone(),
-        }
+        Self(self.0.clone())
     }
 }
 
 impl<T> Clone for Slot<T> {
     fn clone(&self) -> Self {
         Self {
-            name: Arc::clone(&self.name),
             item: Arc::clone(&self.item),
             enabled: self.enabled,
         }
@@ -49,50 +39,41 @@ impl<T> Clone for Slot<T> {
 
 impl<T> Registry<T> {
     pub(super) fn add(&mut self, kind: Kind, name: String, item: T, errors: &mut Vec<BuildError>) {
-        if self.by_name.contains_key(&*name) {
-            return errors.push(BuildError::Duplicate { kind, name });
+        match self.0.entry(name.as_str().into()) {
+            Entry::Occupied(_) => errors.push(BuildError::Duplicate { kind, name }),
+            Entry::Vacant(place) => {
+                place.insert(Slot {
+                    item: Arc::new(item),
+                    enabled: true,
+                });
+            }
         }
-        let name: Arc<str> = name.into();
-        self.by_name.insert(Arc::clone(&name), self.slots.len());
-        self.slots.push(Slot {
-            name,
-            item: Arc::new(item),
-            enabled: true,
-        });
     }
 
     pub(super) fn remove(&mut self, name: &str) -> bool {
-        let Some(at) = self.by_name.remove(name) else {
-            return false;
-        };
-        self.slots.remove(at);
-        for place in self.by_name.values_mut().filter(|place| **place > at) {
-            *place -= 1;
-        }
-        true
+        self.0.shift_remove(name).is_some()
     }
 
     /// The switch of an item, enabled or not.
     pub(super) fn switch(&mut self, name: &str) -> Option<&mut bool> {
-        let at = *self.by_name.get(name)?;
-        Some(&mut self.slots[at].enabled)
+        Some(&mut self.0.get_mut(name)?.enabled)
     }
 
     /// An item that is enabled.
     pub(super) fn find(&self, name: &str) -> Option<&Arc<T>> {
-        let slot = &self.slots[*self.by_name.get(name)?];
+        let slot = self.0.get(name)?;
         slot.enabled.then_some(&slot.item)
     }
 
     /// Items that are enabled.
     pub(super) fn items(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
-        let enabled = self.slots.iter().filter(|slot| slot.enabled);
-        enabled.map(|slot| (&*slot.name, &slot.item))
+        let enabled = self.0.iter().filter(|(_, slot)| slot.enabled);
+        enabled.map(|(name, slot)| (&**name, &slot.item))
     }
 
     /// All items, enabled or not.
     pub(super) fn all(&self) -> impl Iterator<Item = (&str, &Arc<T>)> {
-        self.slots.iter().map(|slot| (&*slot.name, &slot.item))
+        self.0.iter().map(|(name, slot)| (&**name, &slot.item))
     }
 
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {

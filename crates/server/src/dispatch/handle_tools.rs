@@ -1,7 +1,7 @@
 //! Runs the server's own tools, `workflow_start` and `workflow_status`.
 
 use crate::{
-    api::{Prepared, Reply},
+    api::{HandlerCall, Reply},
     call::{Purpose, Start},
     catalog::{handle_argument::ARGUMENT, own_tools::OwnTool},
     context::{Belongs, Context, multi_round::Round},
@@ -25,9 +25,11 @@ pub(crate) fn call_own(
 ) -> Plan {
     let core = Arc::clone(core);
     let handler = match (own, arguments.shift_remove(ARGUMENT)) {
-        (OwnTool::Start, _) => Prepared::new(|context| async move { start(&core, context).await }),
+        (OwnTool::Start, _) => {
+            HandlerCall::new(|context| async move { start(&core, context).await })
+        }
         (OwnTool::Status, Some(Value::String(id))) => {
-            Prepared::new(|context| async move { status(&core, context, &id).await })
+            HandlerCall::new(|context| async move { status(&core, context, &id).await })
         }
         (OwnTool::Status, _) => {
             let stamp = core.stamp(version, None);

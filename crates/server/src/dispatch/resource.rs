@@ -2,7 +2,7 @@
 
 use crate::{
     api as handler,
-    api::{Cache, Hints, Prepared},
+    api::{Cache, HandlerCall, Hints},
     call::admission::Wanted,
     catalog::{CheckedTemplate, names},
     context::multi_round::RetryParams,
@@ -97,7 +97,7 @@ fn one_of_template(
     uri: &str,
     mut fitting: Vec<Fitting>,
     keep: bool,
-) -> Result<(Prepared, Cache, Option<JsonObject>), Refusal> {
+) -> Result<(HandlerCall, Cache, Option<JsonObject>), Refusal> {
     let names = fitting.iter().map(|(fits, _)| fits.pattern.as_str());
     let meant = template_meant(core, at, named, names).unwrap_or(0);
     let (template, values) = fitting.swap_remove(meant);

@@ -2,7 +2,7 @@
 
 use crate::{
     api as handler,
-    api::{Arguments, Prepared},
+    api::{Arguments, HandlerCall},
     call::admission::Wanted,
     catalog::{CheckedTool, handle_argument::ARGUMENT, own_tools::OwnTool},
     context::multi_round::Round,
@@ -51,7 +51,7 @@ fn call_plain(core: &Core, request: Request<'_>) -> Option<Plan> {
     if !tool.schema.accepts_unparsed(arguments) {
         return None;
     }
-    let handler = prepared(tool, Arguments::Written(arguments)).ok()?;
+    let handler = handler_call(tool, Arguments::Written(arguments)).ok()?;
     let prepare = |_: &Core, _, keep: bool| {
         let read = || serde_json::from_str(arguments);
         let kept = keep.then(read).transpose();
@@ -103,7 +103,7 @@ fn call_any(core: &Arc<Core>, request: Request<'_>) -> Result<Plan, Refusal> {
         let checked = reading(|| tool.schema.check(&arguments))?;
         checked.map_err(|mistakes| wrong(&tool, &mistakes))?;
         let kept = keep.then(|| arguments.clone());
-        let handler = prepared(&tool, Arguments::Read(object(arguments)))?;
+        let handler = handler_call(&tool, Arguments::Read(object(arguments)))?;
         Ok((handler, kept))
     };
     plan_call(core, request, wanted, handle, limits, round, prepare)
@@ -122,7 +122,7 @@ fn limits_of(tool: &CheckedTool) -> Limits {
 }
 
 /// The handler of a tool that has its arguments. What it returns is checked, too.
-fn prepared(tool: &CheckedTool, arguments: Arguments<'_>) -> Result<Prepared, Refusal> {
+fn handler_call(tool: &CheckedTool, arguments: Arguments<'_>) -> Result<HandlerCall, Refusal> {
     let handler = reading(|| tool.tool.prepare(arguments))?;
     let handler = handler.map_err(|mistakes| wrong(tool, &mistakes))?;
     Ok(match &tool.output {

@@ -57,7 +57,7 @@ pub(crate) fn answer(
     let (written, kind) = match answer {
         Answer::Result(reply, meta) => {
             let write = |out: &mut Vec<u8>| {
-                reply.write(out)?;
+                serde_json::to_writer(&mut *out, reply)?;
                 if let Some(meta) = meta {
                     meta.append_to(out, session);
                 }

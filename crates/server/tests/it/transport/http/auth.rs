@@ -13,6 +13,10 @@ use interlock::{
 use interlock_testkit::web::{Hello, Request, Session, Site};
 use serde_json::json;
 
+const PLAIN: &str = r#"Bearer realm="mcp""#;
+const INVALID: &str = r#"Bearer realm="mcp", error="invalid_token""#;
+const ELSEWHERE: &str = r#"Bearer resource_metadata="https://example.com/m""#;
+
 fn whoami() -> Tool {
     Tool::new("whoami", |_: NoArguments, context: Context| async move {
         context.principal().id().to_owned()
@@ -68,8 +72,7 @@ async fn nobody_comes_in_without_credentials_and_is_told_how() {
             .header("www-authenticate")
             .unwrap_or_default()
             .to_owned();
-        assert!(challenge.starts_with("Bearer"), "{challenge}");
-        assert!(!challenge.contains("error"), "none were sent: {challenge}");
+        assert_eq!(challenge, PLAIN, "none were sent, so none are invalid");
         let (_, _, refusal) = verdict(answer).await;
         assert_eq!(refusal, Some(1015), "{request:?}");
     }
@@ -89,6 +92,7 @@ async fn nobody_comes_in_with_wrong_credentials() {
         "Bearer SECRET-OF-ALICE",
         "Bearer \"secret-of-alice\"",
         "Bearer secret-of-alice, Bearer secret-of-bob",
+        "Bearer secret-of-alice secret-of-bob",
     ] {
         for request in everything(&session) {
             let answer = site
@@ -99,11 +103,17 @@ async fn nobody_comes_in_with_wrong_credentials() {
                 .header("www-authenticate")
                 .unwrap_or_default()
                 .to_owned();
-            assert!(challenge.contains("invalid_token"), "{challenge}");
+            assert_eq!(challenge, INVALID);
             assert_eq!(verdict(answer).await.2, Some(1013), "{credentials}");
         }
     }
-    for credentials in ["Basic c2VjcmV0LW9mLWFsaWNl", "secret-of-alice", "Digest x"] {
+    for credentials in [
+        "Basic c2VjcmV0LW9mLWFsaWNl",
+        "secret-of-alice",
+        "Bearer:secret-of-alice",
+        "Digest x",
+        "",
+    ] {
         let answer = site
             .send(
                 session
@@ -112,12 +122,14 @@ async fn nobody_comes_in_with_wrong_credentials() {
             )
             .await;
         assert_eq!(answer.status, 401, "{credentials}");
-        assert!(answer.header("www-authenticate").is_some(), "{credentials}");
+        assert_eq!(answer.header("www-authenticate"), Some(PLAIN));
+        assert_eq!(verdict(answer).await.2, Some(1015), "{credentials}");
     }
-    let two = session
-        .ask("ping", json!({}))
-        .also("authorization", "Bearer secret-of-bob");
-    assert_eq!(site.send(two).await.status, 401);
+    for second in ["Bearer secret-of-bob", "Bearer secret-of-alice"] {
+        let two = session.ask("ping", json!({})).also("authorization", second);
+        let answer = site.send(two).await;
+        assert_eq!(verdict(answer).await.2, Some(1013), "{second}");
+    }
     let in_the_address = session.ask("ping", json!({})).without("authorization");
     let in_the_address = in_the_address.path("/mcp?access_token=secret-of-alice");
     assert_eq!(site.send(in_the_address).await.status, 401);
@@ -167,10 +179,7 @@ impl Authenticator for Moody {
             Some("failed") => Err(Denied::failed("the directory is down")),
             Some("forbidden") => Err(Denied::forbidden("not on Sundays")),
             Some("panic") => panic!("on purpose"),
-            Some("elsewhere") => {
-                Err(Denied::missing()
-                    .challenge("Bearer resource_metadata=\"https://example.com/m\""))
-            }
+            Some("elsewhere") => Err(Denied::missing().challenge(ELSEWHERE)),
             Some(_) | None => Ok(Principal::new("somebody")),
         }
     }
@@ -181,20 +190,29 @@ async fn every_kind_of_no_has_its_status_and_code() {
     let server = plain().build().unwrap();
     let site = Site::open(&server, HttpOptions::default().authenticator(Moody)).await;
     let discover = || Request::modern(1, "server/discover", json!({}));
-    for (say, status, code) in [
-        ("expired", 401, 1012),
-        ("failed", 401, 1011),
-        ("elsewhere", 401, 1015),
-        ("forbidden", 403, 1014),
+    for (say, status, code, message) in [
+        ("expired", 401, 1012, None),
+        ("failed", 401, 1011, Some("the directory is down")),
+        ("elsewhere", 401, 1015, None),
+        ("forbidden", 403, 1014, Some("not on Sundays")),
     ] {
         let answer = site.send(discover().header("x-say", say)).await;
         assert_eq!(answer.status, status, "{say}");
         let challenge = answer.header("www-authenticate").map(str::to_owned);
-        assert_eq!(challenge.is_some(), status == 401, "{say}");
-        if say == "elsewhere" {
-            assert!(challenge.unwrap().contains("resource_metadata"));
-        }
-        assert_eq!(verdict(answer).await.2, Some(code), "{say}");
+        let expected = match say {
+            "expired" => Some(INVALID),
+            "failed" => Some(PLAIN),
+            "elsewhere" => Some(ELSEWHERE),
+            _ => None,
+        };
+        assert_eq!(challenge.as_deref(), expected, "{say}");
+        let (_, body) = answer.refused().await;
+        let error = &body["error"];
+        assert_eq!(error["data"]["refusal"]["code"], code, "{say}");
+        assert!(
+            message.is_none_or(|message| error["message"] == message),
+            "{error}"
+        );
     }
     assert_eq!(site.send(discover()).await.status, 200);
 }

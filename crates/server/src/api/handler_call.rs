@@ -1,6 +1,7 @@
-//! A handler with its arguments, before and while it runs.
+//! One call of a handler: first the handler with its arguments, then the future that it returned.
 //!
-//! Both stages share one allocation, for every call has one.
+//! `dispatch` makes it, `call/execute.rs` begins and polls it. Both stages share one allocation,
+//! for every call has one.
 
 use crate::{api::Reply, context::Context, model::failure::Failure};
 use pin_project_lite::pin_project;
@@ -13,16 +14,16 @@ use std::{
 /// How a handler ends.
 pub(crate) type Done = Result<Reply, Failure>;
 
-/// A handler that has its arguments.
-pub(crate) struct Prepared(Pin<Box<dyn Stages>>);
+/// One call of a handler that has its arguments.
+pub(crate) struct HandlerCall(Pin<Box<dyn Stages>>);
 
-impl Prepared {
+impl HandlerCall {
     /// Holds a handler that is called by [`begin`](Self::begin).
     pub(crate) fn new<Fut>(handler: impl FnOnce(Context) -> Fut + Send + 'static) -> Self
     where
         Fut: Future<Output = Done> + Send + 'static,
     {
-        Self(Box::pin(Stage::Prepared { handler }))
+        Self(Box::pin(Stage::NotCalled { handler }))
     }
 
     /// Calls the handler. If it panics, the future stays pending for ever.
@@ -51,7 +52,7 @@ pin_project! {
     #[project = StageProjection]
     #[project_replace = StageReplaced]
     enum Stage<F, Fut> {
-        Prepared { handler: F },
+        NotCalled { handler: F },
         Running { #[pin] work: Fut },
         // The handler has been called and has not returned its future.
         Begun,
@@ -64,7 +65,7 @@ where
     Fut: Future<Output = Done> + Send,
 {
     fn begin(mut self: Pin<&mut Self>, context: Context) {
-        if let StageReplaced::Prepared { handler } = self.as_mut().project_replace(Self::Begun) {
+        if let StageReplaced::NotCalled { handler } = self.as_mut().project_replace(Self::Begun) {
             let work = handler(context);
             self.set(Self::Running { work });
         }
@@ -73,7 +74,7 @@ where
     fn poll(self: Pin<&mut Self>, task: &mut task::Context<'_>) -> Poll<Done> {
         match self.project() {
             StageProjection::Running { work } => work.poll(task),
-            StageProjection::Prepared { .. } | StageProjection::Begun => Poll::Pending,
+            StageProjection::NotCalled { .. } | StageProjection::Begun => Poll::Pending,
         }
     }
 }
