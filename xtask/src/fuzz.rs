@@ -60,6 +60,21 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<()> {
     Ok(())
 }
 
+/// Checks that all targets compile. It needs no fuzzer, and nothing but cargo.
+pub(crate) fn check(workspace: &Workspace) -> Result<()> {
+    let words = "clippy --manifest-path fuzz/Cargo.toml --all-targets --locked";
+    process::run(
+        process::cargo(workspace)
+            .args(words.split(' '))
+            .arg("--target-dir")
+            .arg(workspace.target.join("fuzz/check"))
+            .args(["--", "-D", "warnings"])
+            // The libFuzzer to link, in place of one that a C++ compiler would have to build.
+            // Nothing is linked here.
+            .env("CUSTOM_LIBFUZZER_PATH", "none/libfuzzer.a"),
+    )
+}
+
 fn fuzz(workspace: &Workspace, program: &Path, target: &str, seconds: u64) -> Result<()> {
     let source = workspace.root.join("fuzz");
     let below = workspace.target.join("fuzz");
@@ -125,6 +140,8 @@ mod tests {
     #[test]
     fn every_target_has_its_check_and_its_seeds() {
         let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fuzz");
+        let targets = fs::read_dir(fuzz.join("fuzz_targets")).unwrap();
+        assert_eq!(targets.count(), TARGETS.len(), "each file is a target");
         for target in TARGETS {
             for folder in ["fuzz_targets", "checks"] {
                 assert!(fuzz.join(folder).join(format!("{target}.rs")).exists());

@@ -122,7 +122,7 @@ fn help() -> String {
         text.push_str(&format!("    {:<11} {}\n", step.name, step.about));
     }
     text.push_str(TASKS);
-    text.push_str("INTERLOCK_NO_SKIP=1   a step that cannot run here is a failure\n");
+    text.push_str("INTERLOCK_NO_SKIP=1   what cannot run here, step or test, is a failure\n");
     text.push_str("UPDATE_EXPECT=1       rewrite the stored output of the examples");
     text
 }

@@ -145,8 +145,11 @@ pub(crate) fn run(workspace: &Workspace, options: &Options) -> Result<bool> {
     let survivors = folder.join("survivors.txt");
     let list: String = tally.survived.iter().map(|m| format!("{m}\n")).collect();
     fs::write(&survivors, list).with_context(|| survivors.display().to_string())?;
-    println!("{}", tally.report(&survivors));
-    Ok(tally.percentage() >= WANTED)
+    let percentage = tally.percentage().context(
+        "there was nothing to change, so nothing was shown: do the files still hold functions?",
+    )?;
+    println!("{}", tally.report(percentage, &survivors));
+    Ok(percentage >= WANTED)
 }
 
 fn mutants(workspace: &Workspace, program: &Path, options: &Options) -> Command {
@@ -190,24 +193,23 @@ impl Tally {
         Ok(())
     }
 
-    /// A hanging test suite is noticed, too.
-    fn percentage(&self) -> f64 {
+    /// A hanging test suite is noticed, too. `None` if there was no mutant to notice.
+    fn percentage(&self) -> Option<f64> {
         let noticed = self.killed.len() + self.timeout.len();
         match noticed + self.survived.len() {
-            0 => 100.0,
-            all => 100.0 * noticed as f64 / all as f64,
+            0 => None,
+            all => Some(100.0 * noticed as f64 / all as f64),
         }
     }
 
-    fn report(&self, survivors: &Path) -> String {
+    fn report(&self, percentage: f64, survivors: &Path) -> String {
         format!(
-            "{} killed, {} survived, {} timeout, {} unviable: {:.1} % noticed, {WANTED} % wanted\n\
+            "{} killed, {} survived, {} timeout, {} unviable: {percentage:.1} % noticed, {WANTED} % wanted\n\
              survivors: {}",
             self.killed.len(),
             self.survived.len(),
             self.timeout.len(),
             self.unviable.len(),
-            self.percentage(),
             survivors.display()
         )
     }
@@ -259,12 +261,19 @@ mod tests {
             unviable: set(&["d"]),
             survived: set(&["e"]),
         };
-        assert_eq!(tally.percentage(), 75.0);
-        assert!(
-            tally
-                .report(Path::new("list"))
-                .starts_with("2 killed, 1 survived, 1 timeout, 1 unviable: 75.0 % noticed")
-        );
-        assert_eq!(Tally::default().percentage(), 100.0);
+        assert_eq!(tally.percentage(), Some(75.0));
+        let report = tally.report(75.0, Path::new("list"));
+        let expected = "2 killed, 1 survived, 1 timeout, 1 unviable: 75.0 % noticed";
+        assert!(report.starts_with(expected), "{report}");
+    }
+
+    #[test]
+    fn a_run_without_a_mutant_shows_nothing() {
+        assert_eq!(Tally::default().percentage(), None);
+        let unviable = Tally {
+            unviable: BTreeSet::from(["a".to_owned()]),
+            ..Tally::default()
+        };
+        assert_eq!(unviable.percentage(), None);
     }
 }

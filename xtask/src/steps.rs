@@ -1,5 +1,6 @@
 //! The steps of `cargo xtask test`: a table, and a runner that keeps count.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::time::{Duration, Instant};
 
@@ -7,7 +8,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::process;
 use crate::workspace::Workspace;
-use crate::{clients, conformance, examples, plant, python, tidy};
+use crate::{clients, conformance, examples, fuzz, plant, python, tidy};
 
 /// One step. It passes, fails with an error, or says why it cannot run here.
 pub(crate) struct Step {
@@ -39,7 +40,7 @@ pub(crate) const STEPS: &[Step] = &[
     },
     Step {
         name: "tidy",
-        about: "arrows between crates and rooms, module docs, leftovers, sleeping tests, whitespace, length",
+        about: "arrows between crates and rooms, holders of invariants, module docs, leftovers, sleeping tests, whitespace, length",
         run: tidy::run,
     },
     Step {
@@ -48,6 +49,14 @@ pub(crate) const STEPS: &[Step] = &[
         run: |workspace| {
             let options = "clippy --workspace --all-targets --all-features --locked -- -D warnings";
             cargo(workspace, &words(options))
+        },
+    },
+    Step {
+        name: "fuzz",
+        about: "cargo clippy on the fuzz targets, which are a workspace of their own",
+        run: |workspace| {
+            fuzz::check(workspace)?;
+            Ok(Ran::Done)
         },
     },
     Step {
@@ -114,7 +123,7 @@ pub(crate) enum OnFailure {
 }
 
 /// Whether a step may be left out on a machine that cannot run it.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnSkip {
     Allow,
     Fail,
@@ -122,9 +131,14 @@ pub(crate) enum OnSkip {
 
 impl OnSkip {
     pub(crate) fn from_environment() -> Self {
-        match std::env::var("INTERLOCK_NO_SKIP").as_deref() {
-            Ok("1") => Self::Fail,
-            Ok(_) | Err(_) => Self::Allow,
+        Self::of(std::env::var_os("INTERLOCK_NO_SKIP").as_deref())
+    }
+
+    /// Any value of the variable forbids skipping, but for nothing and 0.
+    fn of(variable: Option<&OsStr>) -> Self {
+        match variable {
+            Some(value) if !value.is_empty() && value != "0" => Self::Fail,
+            Some(_) | None => Self::Allow,
         }
     }
 }
@@ -305,6 +319,17 @@ mod tests {
             "1 passed, 1 failed, 0 skipped",
         );
         assert!(text.contains("may not be skipped: no such tool"));
+    }
+
+    #[test]
+    fn any_value_of_the_variable_but_nothing_and_0_forbids_skipping() {
+        for value in ["1", "true", "yes", "00", " "] {
+            assert_eq!(OnSkip::of(Some(value.as_ref())), OnSkip::Fail, "{value}");
+        }
+        for value in [None, Some(""), Some("0")] {
+            let value = value.map(OsStr::new);
+            assert_eq!(OnSkip::of(value), OnSkip::Allow, "{value:?}");
+        }
     }
 
     #[test]

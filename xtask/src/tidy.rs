@@ -5,6 +5,7 @@
 
 mod crates;
 mod functions;
+mod invariants;
 mod paths;
 mod rooms;
 
@@ -109,6 +110,7 @@ fn findings(workspace: &Workspace) -> Result<Vec<Finding>> {
     let sources = sources(&workspace.root)?;
     let mut findings: Vec<_> = sources.iter().flat_map(Source::findings).collect();
     findings.extend(rooms::findings(&sources));
+    findings.extend(invariants::findings(&sources));
     findings.extend(crates::arrows(&workspace.packages, &sources));
     findings.extend(crates::published(&workspace.packages, &sources));
     findings.extend(crates::trees(workspace)?);
@@ -138,6 +140,8 @@ enum Rule {
     Arrow,
     /// Rooms of the server know only the rooms that the table grants them, and say what they are.
     Room,
+    /// Every invariant names the tests that hold it.
+    Invariant,
     /// What is published describes itself.
     Published,
 }

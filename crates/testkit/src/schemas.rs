@@ -1,18 +1,53 @@
 //! What a server says, against the JSON Schemas of the protocol.
 //!
 //! They are not ours to publish, so they are read from the folder that `INTERLOCK_SCHEMAS` names,
-//! one file per version. Without it nothing is checked.
+//! one file per version. Without it nothing is checked, and [`are_here`] says so; where nothing may be
+//! skipped, that is a failure.
 
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use std::{
     collections::HashMap,
+    ffi::{OsStr, OsString},
+    io::Write,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 
 /// The versions of which there are schemas.
 const VERSIONS: [&str; 3] = ["2025-06-18", "2025-11-25", "2026-07-28"];
+
+/// Whether there are schemas. If there are none, it says that the test is skipped.
+///
+/// # Panics
+///
+/// If there are none and `INTERLOCK_NO_SKIP` is set to anything but nothing and 0.
+#[track_caller]
+pub fn are_here() -> bool {
+    let no_skip = std::env::var_os("INTERLOCK_NO_SKIP");
+    let Some(line) = complaint(folder().as_deref(), no_skip.as_deref()) else {
+        return true;
+    };
+    // Not by a macro, whose output a test that passes does not show.
+    let written = writeln!(std::io::stderr(), "{line}");
+    written.expect("stderr is there");
+    false
+}
+
+/// What is to be said if there are no schemas.
+#[track_caller]
+fn complaint(folder: Option<&OsStr>, no_skip: Option<&OsStr>) -> Option<&'static str> {
+    let may_skip = no_skip.is_none_or(|value| value.is_empty() || value == "0");
+    match folder {
+        Some(_) => None,
+        None if may_skip => Some("skipped: INTERLOCK_SCHEMAS names no folder"),
+        None => panic!("skipped: INTERLOCK_SCHEMAS names no folder, and nothing may be skipped"),
+    }
+}
+
+fn folder() -> Option<OsString> {
+    std::env::var_os("INTERLOCK_SCHEMAS").filter(|folder| !folder.is_empty())
+}
 
 /// Checks a message that a client of this version received; `method` is that of the request it
 /// answers.
@@ -124,7 +159,7 @@ type Known = Mutex<Option<HashMap<(String, String), Arc<Validator>>>>;
 /// The schema of one definition; each is read once.
 fn schema(version: &str, definition: &str) -> Option<Arc<Validator>> {
     static KNOWN: Known = Mutex::new(None);
-    let folder = std::env::var_os("INTERLOCK_SCHEMAS")?;
+    let folder = folder()?;
     let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (version.to_owned(), definition.to_owned());
     let read = || {
@@ -145,4 +180,26 @@ fn schema(version: &str, definition: &str) -> Option<Arc<Validator>> {
     };
     let known = known.get_or_insert_default();
     Some(Arc::clone(known.entry(key).or_insert_with(read)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_checks_messages_is_skipped_only_where_it_may_be() {
+        let complaint = |folder: Option<&str>, no_skip: Option<&str>| {
+            complaint(folder.map(OsStr::new), no_skip.map(OsStr::new))
+        };
+        for may_skip in [None, Some(""), Some("0")] {
+            assert!(complaint(None, may_skip).is_some_and(|line| line.starts_with("skipped: ")));
+        }
+        for no_skip in [None, Some("1")] {
+            assert_eq!(complaint(Some("here"), no_skip), None);
+        }
+        for no_skip in ["1", "true", "no", "00"] {
+            let failed = std::panic::catch_unwind(|| complaint(None, Some(no_skip)));
+            assert!(failed.is_err(), "{no_skip}");
+        }
+    }
 }

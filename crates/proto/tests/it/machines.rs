@@ -48,8 +48,8 @@ fn page() -> String {
          that neither state nor ledger changes and nothing is ordered; a number is the code of a \
          refusal, and a refusal changes nothing. An effect that stands there once may be ordered for \
          several requests.\n\n\
-         Each invariant names the tests and the model properties that hold it; a test checks that \
-         they exist.\n",
+         Each invariant names the tests and the model properties that hold it; `cargo xtask tidy` \
+         checks that they exist.\n",
     );
     section::<Connection>(&mut page);
     section::<Negotiation>(&mut page);

@@ -1,10 +1,7 @@
-//! What the machines promise, and by which tests each promise is held.
+//! What the machines promise, and by which tests each promise is held. `cargo xtask tidy` checks
+//! that these tests and properties are there.
 
-use std::{
-    fmt::Write,
-    fs,
-    path::{Path, PathBuf},
-};
+use std::fmt::Write;
 
 /// A promise, and what holds it.
 struct Invariant {
@@ -18,7 +15,7 @@ enum Held {
     Test(&'static str),
     /// By this property of the model in `tests/it/model`.
     Model(&'static str),
-    /// In another crate, by what it does there.
+    /// By a test of another crate: its file and its name.
     Elsewhere(&'static str),
     /// Not yet, for this reason.
     Later(&'static str),
@@ -198,7 +195,7 @@ const INVARIANTS: &[Invariant] = &[
         held: &[
             Test("every_admitted_request_ends_exactly_once"),
             Elsewhere(
-                "`crates/server` numbers stateless requests; ids of the handshake era are unique while in flight",
+                "crates/server/tests/it/session/duplicate_ids.rs::there_is_no_such_check_between_stateless_requests",
             ),
         ],
     },
@@ -389,19 +386,31 @@ const INVARIANTS: &[Invariant] = &[
         says: "Atomicity: a step is taken or refused as a whole, and a refusal changes nothing.",
         held: &[
             Model("a refusal changes nothing"),
-            Elsewhere("`crates/store` commits a step and its journal entry together or not at all"),
+            Elsewhere("crates/store/src/conformance/records.rs::a_commit_is_all_or_nothing"),
         ],
     },
     Invariant {
         machine: "all",
         says: "Idempotency: the same event again is told to nobody and written down by nobody a second time.",
-        held: &[Test("check_duplicate")],
+        // Every property plays its stories with `Life`, which also plays each event again.
+        held: &[
+            Test("every_admitted_request_ends_exactly_once"),
+            Test("only_what_was_agreed_on_is_served"),
+            Test("only_its_owner_ends_it_while_requests_run"),
+            Test("what_is_attached_is_detached_exactly_once"),
+            Test("a_call_has_exactly_one_end_and_at_most_one_commit"),
+            Test("every_word_about_it_is_saved_first"),
+            Test("the_first_end_wins_and_is_told_once"),
+        ],
     },
     Invariant {
         machine: "all",
         says: "Bounded time: what must end has a deadline, a tick at its deadline moves it, and no tick before does.",
+        // `Life` looks at the clock around each event.
         held: &[
-            Test("check_clock"),
+            Test("every_admitted_request_ends_exactly_once"),
+            Test("no_call_starts_after_its_deadline"),
+            Test("nobody_answers_after_the_deadline"),
             Model("after a tick nothing is overdue"),
             Model("what must end has a deadline, and it is near"),
         ],
@@ -417,7 +426,12 @@ const INVARIANTS: &[Invariant] = &[
     Invariant {
         machine: "all",
         says: "What a peer can see comes after what is written down.",
-        held: &[Test("play"), Model("the commit comes before the answer")],
+        held: &[
+            Test("success_and_error_are_committed_then_answered"),
+            Test("every_word_about_it_is_saved_first"),
+            Test("every_end_is_saved_before_it_is_told"),
+            Model("the commit comes before the answer"),
+        ],
     },
     Invariant {
         machine: "all",
@@ -448,7 +462,7 @@ const INVARIANTS: &[Invariant] = &[
         machine: "all",
         says: "Every transition is logged.",
         held: &[Elsewhere(
-            "`crates/server` traces machine, from, event and to for each step",
+            "crates/server/tests/it/session/tracing.rs::a_log_can_be_a_resource",
         )],
     },
     Invariant {
@@ -466,68 +480,11 @@ pub(super) fn write(page: &mut String, machine: &str) {
             .held
             .iter()
             .map(|held| match held {
-                Test(name) => format!("`{name}`"),
+                Test(name) | Elsewhere(name) => format!("`{name}`"),
                 Model(property) => format!("model: *{property}*"),
-                Elsewhere(place) => (*place).to_owned(),
                 Later(reason) => format!("not yet: {reason}"),
             })
             .collect();
         writeln!(page, "| {} | {} |", invariant.says, held.join("<br>")).unwrap();
-    }
-}
-
-#[test]
-fn what_holds_an_invariant_exists() {
-    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let mut files = Vec::new();
-    collect(&crate_dir.join("src"), &mut files);
-    collect(&crate_dir.join("tests"), &mut files);
-    let this = Path::new(file!()).file_name().unwrap();
-    files.retain(|path| path.file_name() != Some(this));
-    let sources: Vec<_> = files
-        .iter()
-        .map(|path| (path, fs::read_to_string(path).unwrap()))
-        .collect();
-    for invariant in INVARIANTS {
-        assert!(!invariant.held.is_empty(), "{}", invariant.says);
-        for held in invariant.held {
-            let exists = match held {
-                Test(name) => {
-                    let defined = format!("fn {name}(");
-                    sources.iter().any(|(_, source)| source.contains(&defined))
-                }
-                Model(property) => {
-                    let named = format!("\"{property}\"");
-                    let models = |path: &Path| {
-                        path.components().any(|part| {
-                            part.as_os_str() == "model" || part.as_os_str() == "model.rs"
-                        })
-                    };
-                    sources
-                        .iter()
-                        .any(|(path, source)| models(path) && source.contains(&named))
-                }
-                Elsewhere(_) | Later(_) => true,
-            };
-            let name = match held {
-                Test(name) | Model(name) | Elsewhere(name) | Later(name) => name,
-            };
-            assert!(
-                exists,
-                "nothing is called {name:?}, which holds: {}",
-                invariant.says
-            );
-        }
-    }
-}
-
-fn collect(dir: &Path, files: &mut Vec<PathBuf>) {
-    for entry in fs::read_dir(dir).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            collect(&path, files);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
     }
 }

@@ -8,10 +8,11 @@ use crate::support::{
     messages::result_text,
     tools::tool,
 };
-use interlock::{Server, Tool, Workflow, workflow::end};
+use interlock::{Context, NoArguments, Server, Tool, Workflow, workflow::end};
 use interlock_testkit::{Client, Connection, ManualClock, connect};
 use serde_json::json;
 use std::{num::NonZeroUsize, sync::Arc, time::Duration};
+use tokio::{runtime::Handle, task::yield_now};
 
 /// `rare` has one place for all clients. At the beginning it stays where it is, later it moves.
 fn library(rare: Tool, work: Tool, clock: &Arc<ManualClock>) -> Server {
@@ -133,4 +134,32 @@ async fn a_call_that_comes_to_move_while_it_waits_for_a_place_takes_its_turn() {
     let (_, answer) = one.until(waiting).await;
     assert_eq!(result_text(&answer["result"]), "done");
     assert_eq!(state(&mut one).await, "vault");
+}
+
+#[tokio::test]
+async fn only_a_call_that_waits_becomes_a_task() {
+    let tasks = || Handle::current().metrics().num_alive_tasks().to_string();
+    let server = Server::builder("tasks", "1")
+        .tool(Tool::new(
+            "now",
+            move |_: NoArguments, _: Context| async move { tasks() },
+        ))
+        .tool(Tool::new(
+            "later",
+            move |_: NoArguments, _: Context| async move {
+                yield_now().await;
+                tasks()
+            },
+        ))
+        .build()
+        .unwrap();
+    let (mut client, _connection) = connect(&server);
+    client.initialize().await;
+    let mut counts = Vec::new();
+    for tool in ["now", "later", "now"] {
+        let (_, result) = client.call(tool, json!({})).await;
+        counts.push(result_text(&result).parse::<usize>().unwrap());
+    }
+    let without = counts[0];
+    assert_eq!(counts, [without, without + 1, without]);
 }

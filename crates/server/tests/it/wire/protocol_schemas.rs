@@ -1,7 +1,8 @@
 //! What the server says, against the JSON Schemas of the protocol.
 //!
 //! They are not ours to publish, so they are read from the folder that `INTERLOCK_SCHEMAS` names,
-//! one file per version. Without it these tests say that they were skipped.
+//! one file per version. Without it these tests say that they were skipped, or fail where nothing may
+//! be skipped.
 
 use crate::support::{
     desk::desk,
@@ -13,19 +14,12 @@ use interlock::{
     ToolResult,
     model::{Icon, JsonObject, ToolAnnotations},
 };
-use interlock_testkit::{connect, schemas::check};
+use interlock_testkit::{
+    connect,
+    schemas::{are_here, check},
+};
 use serde_json::{Value, json};
 use std::num::NonZeroUsize;
-
-/// Whether there are schemas here; says so if there are none.
-fn are_here() -> bool {
-    let here = std::env::var_os("INTERLOCK_SCHEMAS").is_some();
-    if !here {
-        let line = b"skipped: INTERLOCK_SCHEMAS names no folder\n";
-        std::io::Write::write_all(&mut std::io::stderr(), line).unwrap();
-    }
-    here
-}
 
 fn rich() -> Server {
     let raw = |arguments: JsonObject, _: Context| async move { ToolResult::Raw(arguments) };
