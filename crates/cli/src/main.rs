@@ -1,14 +1,20 @@
-//! The command line: `interlock check`, `graph`, `paths`, `play`, `serve`, `test` and what
-//! belongs to them.
+//! The command line: `interlock check`, `graph`, `paths`, `play`, `serve`, `test`, what operators
+//! decide, and what belongs to them.
 //!
 //! One module per command. Standard output holds what was asked for, standard error what went
 //! wrong, and the exit code says whose turn it is: see [`Stop`].
 
 mod check;
 mod completions;
+#[cfg(unix)]
+mod control;
+#[cfg(unix)]
+mod decide;
 mod graph;
 mod load;
 mod paths;
+#[cfg(unix)]
+mod pending;
 mod play;
 mod report;
 mod schema;
@@ -41,6 +47,7 @@ Examples:
   interlock play flow.yaml         try it by hand
   interlock test flow.yaml         play scenarios against it
   interlock serve flow.yaml        serve it to an MCP client
+  interlock pending                show what waits for an operator of that server
   interlock schema                 print the JSON Schema of workflow files, for editors
   interlock completions bash       print a script that completes commands in a shell";
 
@@ -51,6 +58,21 @@ enum Command {
     Paths(paths::Arguments),
     Play(play::Arguments),
     Serve(serve::Arguments),
+    #[cfg(unix)]
+    Pending(pending::Arguments),
+    /// Let a call run that needs a person's yes
+    ///
+    /// Whoever made the call repeats it, and then it runs once. The yes is void as soon as the
+    /// instance has moved.
+    #[cfg(unix)]
+    Approve(decide::Answering),
+    /// Refuse a call that needs a person's yes
+    #[cfg(unix)]
+    Deny(decide::Answering),
+    #[cfg(unix)]
+    Settle(decide::Settling),
+    #[cfg(unix)]
+    Reset(decide::Resetting),
     Test(test::Arguments),
     Schema(schema::Arguments),
     Completions(completions::Arguments),
@@ -107,6 +129,16 @@ fn run(cli: Cli) -> Result<(), Stop> {
         Some(Command::Paths(arguments)) => paths::run(&arguments),
         Some(Command::Play(arguments)) => play::run(&arguments),
         Some(Command::Serve(arguments)) => serve::run(&arguments),
+        #[cfg(unix)]
+        Some(Command::Pending(arguments)) => pending::run(&arguments),
+        #[cfg(unix)]
+        Some(Command::Approve(arguments)) => decide::approve(&arguments),
+        #[cfg(unix)]
+        Some(Command::Deny(arguments)) => decide::deny(&arguments),
+        #[cfg(unix)]
+        Some(Command::Settle(arguments)) => decide::settle(&arguments),
+        #[cfg(unix)]
+        Some(Command::Reset(arguments)) => decide::reset(&arguments),
         Some(Command::Test(arguments)) => test::run(&arguments),
         Some(Command::Schema(arguments)) => schema::run(&arguments),
         Some(Command::Completions(arguments)) => completions::run(&arguments, Cli::command()),

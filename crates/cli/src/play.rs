@@ -16,6 +16,7 @@ use crate::{Stop, block_on, load::Source, simulate::Inventory};
 use anyhow::{Context, anyhow};
 use dry::{Dry, Gated};
 use interlock::{Server, Workflow, workflow::file::File};
+use interlock_gateway::Options;
 use person::Person;
 use prompt::Keyboard;
 use script::Script;
@@ -133,7 +134,7 @@ async fn play(
 }
 
 fn served(file: &File, folder: &Path) -> anyhow::Result<Server> {
-    Ok(interlock_gateway::builder(file, folder)?.build()?)
+    Ok(interlock_gateway::builder(file, folder, &Options::default())?.build()?)
 }
 
 async fn go_on(

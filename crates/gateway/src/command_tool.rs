@@ -15,20 +15,13 @@ use interlock::{
     workflow::file::{Annotations, CommandTool},
 };
 use serde_json::Value;
-use std::{io, num::NonZeroUsize, process::ExitStatus, sync::Arc};
+use std::{io, process::ExitStatus, sync::Arc};
 
 /// How many bytes a command may write to standard output, and how many of standard error are told.
 pub const OUTPUT_LIMIT: usize = 1024 * 1024;
 
-/// How many calls of a command tool run at once, unless its file says otherwise.
-pub const CONCURRENCY: NonZeroUsize = NonZeroUsize::new(16).expect("it is not zero");
-
 /// A file's tool, run as a command.
 pub(crate) fn command_tool(tool: &CommandTool, runner: Runner) -> Tool {
-    let concurrency = tool
-        .concurrency
-        .and_then(|calls| usize::try_from(calls).ok());
-    let concurrency = concurrency.and_then(NonZeroUsize::new);
     described(tool, move |arguments, context| {
         let runner = runner.clone();
         async move {
@@ -36,7 +29,6 @@ pub(crate) fn command_tool(tool: &CommandTool, runner: Runner) -> Tool {
             said(&ended.stdout)
         }
     })
-    .concurrency(concurrency.unwrap_or(CONCURRENCY))
 }
 
 /// Runs one program, for calls of a tool or a resource.

@@ -5,6 +5,7 @@
 //!
 //! ```
 //! use interlock::workflow::file;
+//! use interlock_gateway::Options;
 //! use std::path::Path;
 //!
 //! let file = file::read(b"
@@ -16,7 +17,7 @@
 //!   new: { initial: true, tools: { greet: { success: done } } }
 //!   done: { terminal: true }
 //! ")?;
-//! let server = interlock_gateway::builder(&file, Path::new("."))?.build()?;
+//! let server = interlock_gateway::builder(&file, Path::new("."), &Options::default())?.build()?;
 //! # let _ = server;
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -37,16 +38,16 @@ mod sweeper;
 
 use crate::{command_tool::Runner, program::Program, resource::Content, sweeper::Sweeper};
 use interlock::{
-    Builder, Prompt, Server, Tool,
+    Builder, Places, Prompt, Server, Tool,
     model::PromptArgument,
     workflow::{
         Visibility,
         file::{self, CommandTool, File, PromptText},
     },
 };
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{io, num::NonZeroUsize, path::Path, sync::Arc, time::Duration};
 
-pub use command_tool::{CONCURRENCY, OUTPUT_LIMIT, described};
+pub use command_tool::{OUTPUT_LIMIT, described};
 pub use resource::FILE_LIMIT;
 
 /// How long a program that was asked to stop may take to do so.
@@ -84,12 +85,35 @@ impl ConfigError {
     }
 }
 
+/// How a file is served, apart from what it says itself.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// How many programs may run at once, of all tools and resources together; 64 unless said
+    /// otherwise. Calls that need another one wait in line, and are refused (1069) if they wait too
+    /// long.
+    pub programs: NonZeroUsize,
+    /// How many programs may run at once for one tool that does not say so itself; 16 unless said
+    /// otherwise.
+    pub programs_of_a_tool: NonZeroUsize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let most = |number| NonZeroUsize::new(number).expect("it is not zero");
+        Self {
+            programs: most(64),
+            programs_of_a_tool: most(16),
+        }
+    }
+}
+
 /// Begins a server of what a file says. Its commands are run in `folder`, where its files are.
 ///
 /// # Errors
 ///
 /// If the file cannot be served here.
-pub fn builder(file: &File, folder: &Path) -> Result<Builder, ConfigError> {
+pub fn builder(file: &File, folder: &Path, options: &Options) -> Result<Builder, ConfigError> {
     if !file.servers.is_empty() {
         return Err(ConfigError::Servers);
     }
@@ -99,6 +123,7 @@ pub fn builder(file: &File, folder: &Path) -> Result<Builder, ConfigError> {
     };
     let folder = std::path::absolute(here).map_err(ConfigError::Folder)?;
     let sweeper = Arc::new(Sweeper::default());
+    let places = Places::new(options.programs);
     let runner = |program: &file::Program, owner: &str| {
         let program = Arc::new(Program::new(program, &folder, owner)?);
         let sweeper = Arc::clone(&sweeper);
@@ -107,7 +132,12 @@ pub fn builder(file: &File, folder: &Path) -> Result<Builder, ConfigError> {
     let mut builder = base(file);
     for tool in &file.tools {
         let runner = runner(&tool.program, &format!("tool `{}`", tool.name))?;
-        builder = builder.tool(command_tool::command_tool(tool, runner));
+        let most = tool
+            .concurrency
+            .and_then(|most| NonZeroUsize::new(most.try_into().ok()?));
+        let most = most.unwrap_or(options.programs_of_a_tool);
+        let places = Places::new(most).within(&places);
+        builder = builder.tool(command_tool::command_tool(tool, runner).places(&places));
     }
     for described in &file.resources {
         let content = match &described.content {
@@ -117,7 +147,8 @@ pub fn builder(file: &File, folder: &Path) -> Result<Builder, ConfigError> {
                 path: path.clone(),
             },
             file::Content::Command(program) => {
-                Content::Command(runner(program, &format!("resource `{}`", described.uri))?)
+                let runner = runner(program, &format!("resource `{}`", described.uri))?;
+                Content::Command(runner, places.clone())
             }
         };
         builder = with_resource(builder, described, content);

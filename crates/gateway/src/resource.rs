@@ -2,7 +2,7 @@
 
 use crate::command_tool::Runner;
 use interlock::{
-    Blob, Code, Context, Failure, IntoResource, Refusal, Resource, ResourceTemplate,
+    Blob, Code, Context, Failure, IntoResource, Places, Refusal, Resource, ResourceTemplate,
     model::{JsonObject, ReadResourceResult},
     workflow::file::{self, fill_in},
 };
@@ -20,8 +20,12 @@ pub const FILE_LIMIT: u64 = 8 * 1024 * 1024;
 /// Where the content of a resource comes from. The variables of its template are filled in.
 pub(crate) enum Content {
     Text(String),
-    File { root: PathBuf, path: String },
-    Command(Runner),
+    File {
+        root: PathBuf,
+        path: String,
+    },
+    /// A read waits for a place before its program is started.
+    Command(Runner, Places),
 }
 
 /// A resource of the server.
@@ -75,7 +79,11 @@ impl Content {
                 let read = tokio::task::spawn_blocking(move || read_inside(&root, &path));
                 read.await?
             }
-            Self::Command(runner) => {
+            Self::Command(runner, places) => {
+                let _place = tokio::select! {
+                    place = places.take() => place,
+                    () = context.cancelled() => return Err(Failure::stopped()),
+                };
                 let input = Value::Object(variables.clone());
                 Ok(Contents::of(runner.run(&input, context).await?.stdout))
             }

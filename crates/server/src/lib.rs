@@ -57,7 +57,7 @@ mod wire;
 
 pub use api::{
     Blob, Completion, IntoCompletion, IntoPrompt, IntoResource, IntoToolResult, Json, NoArguments,
-    Partial, Prompt, Resource, ResourceTemplate, Tool, ToolResult,
+    Partial, Place, Places, Prompt, Resource, ResourceTemplate, Tool, ToolResult,
     auth::{Authenticator, Denied},
     bearer::BearerTokens,
 };
@@ -86,7 +86,10 @@ pub use model::{
 pub use mount::{Mount, MountError};
 pub use schemars;
 pub use server::Server;
-pub use transport::http::{host_check::AllowedHosts, options::HttpOptions, rates::Rates};
+pub use transport::{
+    http::{host_check::AllowedHosts, options::HttpOptions, rates::Rates},
+    stdio::until_signalled,
+};
 
 /// The example in the README compiles.
 #[cfg(doctest)]

@@ -6,9 +6,12 @@ mod check;
 mod completions;
 mod graph;
 mod help;
+#[cfg(unix)]
+mod operate;
 mod paths;
 mod play;
 mod schema;
 mod serve;
+mod served;
 mod stage;
 mod test;

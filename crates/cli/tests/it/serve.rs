@@ -1,11 +1,14 @@
 //! `interlock serve`, over real pipes.
 
-use crate::stage::{Heard, PATIENCE, Stage};
+use crate::{
+    served::{Served, text},
+    stage::{PATIENCE, Stage},
+};
 use serde_json::{Value, json};
 use std::{
     io::{Read, Write},
     net::TcpStream,
-    process::{Child, ChildStdin, Command, Stdio},
+    process::Stdio,
     time::{Duration, Instant},
 };
 
@@ -21,146 +24,6 @@ states:
   ready: { tools: { wait: { success: end } } }
   end: { terminal: true }
 "#;
-
-/// A server on pipes.
-struct Served {
-    child: Child,
-    stdin: Option<ChildStdin>,
-    stdout: Heard,
-    stderr: Heard,
-    next_id: u64,
-}
-
-impl Served {
-    fn start(stage: &Stage, arguments: &[&str]) -> Self {
-        let mut served = Self::spawn(stage, arguments);
-        let hello = served.initialize();
-        assert_eq!(hello["result"]["serverInfo"]["name"], "gates");
-        served.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        served
-    }
-
-    fn spawn(stage: &Stage, arguments: &[&str]) -> Self {
-        let all: Vec<_> = ["serve", "flow.yaml"]
-            .into_iter()
-            .chain(arguments.iter().copied())
-            .collect();
-        let mut child = stage
-            .interlock(&all)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        Self {
-            stdin: child.stdin.take(),
-            child,
-            stdout: Heard::of(|| stdout),
-            stderr: Heard::of(|| stderr),
-            next_id: 0,
-        }
-    }
-
-    fn initialize(&mut self) -> Value {
-        self.request(
-            "initialize",
-            json!({
-                "protocolVersion": "2025-11-25",
-                "capabilities": {},
-                "clientInfo": {"name": "test", "version": "0"},
-            }),
-        )
-    }
-
-    fn send(&mut self, message: &Value) {
-        self.send_bytes(message.to_string().as_bytes());
-    }
-
-    /// Writes a line, whatever it holds.
-    fn send_bytes(&mut self, line: &[u8]) {
-        let stdin = self.stdin.as_mut().unwrap();
-        stdin.write_all(line).unwrap();
-        stdin.write_all(b"\n").unwrap();
-    }
-
-    /// The next line, whatever it answers.
-    fn next(&self) -> Value {
-        let line = self.stdout.next().expect("a line must come");
-        serde_json::from_str(&line).expect("every line is JSON")
-    }
-
-    fn begin(&mut self, method: &str, params: Value) -> u64 {
-        self.next_id += 1;
-        let id = self.next_id;
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}));
-        id
-    }
-
-    /// The answer to a request; everything on standard output must be protocol.
-    fn until(&self, id: u64) -> Value {
-        loop {
-            let line = self.stdout.next().expect("an answer must come");
-            let message: Value = serde_json::from_str(&line).expect("every line is JSON");
-            assert_eq!(message["jsonrpc"], "2.0");
-            if message["id"] == id {
-                return message;
-            }
-        }
-    }
-
-    fn request(&mut self, method: &str, params: Value) -> Value {
-        let id = self.begin(method, params);
-        self.until(id)
-    }
-
-    fn begin_call(&mut self, tool: &str) -> u64 {
-        self.begin("tools/call", json!({"name": tool, "arguments": {}}))
-    }
-
-    fn call(&mut self, tool: &str) -> Value {
-        let id = self.begin_call(tool);
-        self.until(id)["result"].take()
-    }
-
-    fn terminate(&self) {
-        self.signal("-TERM");
-    }
-
-    fn signal(&self, signal: &str) {
-        let pid = self.child.id().to_string();
-        let sent = Command::new("kill").args([signal, &pid]).status().unwrap();
-        assert!(sent.success());
-    }
-
-    /// Waits for a line of the log.
-    fn logged(&self, words: &str) {
-        while let Some(line) = self.stderr.next() {
-            if line.contains(words) {
-                return;
-            }
-        }
-        panic!("it was never logged: {words}");
-    }
-
-    /// The exit code, once both streams have ended.
-    fn code(mut self) -> Option<i32> {
-        self.stdin = None;
-        while self.stdout.next().is_some() {}
-        while self.stderr.next().is_some() {}
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Served {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-    }
-}
-
-fn text(result: &Value) -> &str {
-    result["content"][0]["text"].as_str().unwrap_or_default()
-}
 
 #[test]
 fn calls_are_served_in_order_until_the_input_ends() {
@@ -187,7 +50,7 @@ fn nothing_is_served_before_initialize_and_initialize_is_served_once() {
         assert_eq!(error["data"]["refusal"]["code"], 1076, "{method}: {error}");
     }
     assert_eq!(served.request("ping", json!({}))["result"], json!({}));
-    assert!(served.initialize()["result"].is_object());
+    assert_eq!(served.initialize()["result"]["serverInfo"]["name"], "gates");
     assert_eq!(served.initialize()["error"]["code"], -32600);
     let tools = served.request("tools/list", json!({}));
     assert_eq!(tools["result"]["tools"][0]["name"], "open");
@@ -422,7 +285,7 @@ fn post(address: &str, headers: &str, message: &Value) -> (String, Value) {
 fn a_file_is_served_over_http_until_a_signal_comes() {
     let stage = Stage::new().with("flow.yaml", FLOW);
     let served = Served::spawn(&stage, &["--http", "127.0.0.1:0"]);
-    let line = served.stderr.next().unwrap();
+    let line = served.heard().unwrap();
     let url = line.strip_prefix("listening on http://").unwrap();
     let address = url.strip_suffix("/mcp").unwrap();
     let hello = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
@@ -447,9 +310,29 @@ fn a_file_is_served_over_http_until_a_signal_comes() {
 }
 
 #[test]
-fn an_address_that_is_none_is_said_so() {
+fn an_address_that_is_none_is_said_so_and_what_to_write() {
     let stage = Stage::new().with("flow.yaml", FLOW);
-    let served = Served::spawn(&stage, &["--http", "nowhere"]);
-    served.logged("cannot listen on nowhere");
+    let ended = stage.run(&["serve", "flow.yaml", "--http", "localhost"]);
+    assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
+    assert!(ended.stderr.contains("write `localhost:8080`"), "{ended:?}");
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let served = Served::spawn(&stage, &["--http", &taken]);
+    served.logged(&format!("cannot listen on {taken}"));
     assert_eq!(served.code(), Some(1));
+}
+
+/// A signal that came right after the announcement used to end the server without a word.
+#[test]
+fn a_server_says_that_it_listens_once_all_is_checked_and_signals_are_heeded() {
+    let stage = Stage::new().with("flow.yaml", FLOW);
+    let bad = ["--http", "127.0.0.1:0", "--allow-host", "a b"];
+    let ended = stage.run(&[&["serve", "flow.yaml"][..], &bad].concat());
+    assert_eq!(ended.code, Some(1));
+    assert!(!ended.stderr.contains("listening"), "{ended:?}");
+    let served = Served::spawn(&stage, &["--http", "127.0.0.1:0", "--log", "info"]);
+    served.logged("listening on http://127.0.0.1:");
+    served.terminate();
+    served.logged("draining");
+    assert_eq!(served.code(), Some(0));
 }

@@ -52,6 +52,9 @@ impl Stage {
             .args(arguments)
             .current_dir(&self.0)
             .env_remove("INTERLOCK_LOG")
+            // Sockets for operators are this test's own.
+            .env("XDG_RUNTIME_DIR", &self.0)
+            .env("TMPDIR", &self.0)
             .stdin(Stdio::null());
         command
     }

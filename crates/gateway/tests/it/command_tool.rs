@@ -2,6 +2,7 @@
 
 use crate::stage::Stage;
 use interlock::{Server, workflow::file};
+use interlock_gateway::Options;
 use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
 use std::{path::Path, sync::Arc, time::Duration};
@@ -34,7 +35,7 @@ fn server_with(folder: &Path, keys: Value, clock: &Arc<ManualClock>) -> Server {
     });
     let file = file::read(text.to_string().as_bytes()).unwrap();
     let clock = Arc::clone(clock);
-    let builder = interlock_gateway::builder(&file, folder).unwrap();
+    let builder = interlock_gateway::builder(&file, folder, &Options::default()).unwrap();
     builder.clock(clock).build().unwrap()
 }
 
@@ -166,7 +167,7 @@ async fn a_command_is_told_what_its_instance_remembers() {
         },
     });
     let file = file::read(text.to_string().as_bytes()).unwrap();
-    let builder = interlock_gateway::builder(&file, stage.folder()).unwrap();
+    let builder = interlock_gateway::builder(&file, stage.folder(), &Options::default()).unwrap();
     let (mut client, _connection) = connect(&builder.build().unwrap());
     client.initialize().await;
     client.call("keep", json!({"order": "A-1"})).await;
@@ -215,7 +216,7 @@ fn a_variable_that_is_not_set_is_an_error_that_names_it() {
     let tool = |keys: &str| {
         let text = format!("interlock: 1\nname: x\ntools: {{ t: {{ description: d, {keys} }} }}\n");
         let file = file::read(text.as_bytes()).unwrap();
-        match interlock_gateway::builder(&file, Path::new("/")) {
+        match interlock_gateway::builder(&file, Path::new("/"), &Options::default()) {
             Ok(_) => panic!("{text}"),
             Err(error) => error.to_string(),
         }

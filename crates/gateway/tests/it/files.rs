@@ -1,7 +1,7 @@
 //! What a file says is what its server says.
 
 use interlock::{Server, workflow::file};
-use interlock_gateway::builder;
+use interlock_gateway::{Options, builder};
 use interlock_testkit::connect;
 use serde_json::json;
 use std::path::Path;
@@ -36,7 +36,10 @@ states:
 
 fn server(text: &str) -> Server {
     let file = file::read(text.as_bytes()).unwrap();
-    builder(&file, Path::new("")).unwrap().build().unwrap()
+    builder(&file, Path::new(""), &Options::default())
+        .unwrap()
+        .build()
+        .unwrap()
 }
 
 #[tokio::test]

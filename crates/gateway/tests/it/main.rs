@@ -4,5 +4,6 @@
 
 mod command_tool;
 mod files;
+mod places;
 mod resources;
 mod stage;

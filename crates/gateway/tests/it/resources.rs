@@ -2,6 +2,7 @@
 
 use crate::stage::Stage;
 use interlock::workflow::file;
+use interlock_gateway::Options;
 use interlock_testkit::{Client, connect};
 use serde_json::{Value, json};
 
@@ -36,7 +37,7 @@ impl Docs {
         std::fs::write(folder.join("docs/deep/a.txt"), "deep").unwrap();
         std::fs::write(folder.join("docs/bytes"), [0xff, 0x00]).unwrap();
         let file = file::read(FILE.as_bytes()).unwrap();
-        let server = interlock_gateway::builder(&file, folder).unwrap();
+        let server = interlock_gateway::builder(&file, folder, &Options::default()).unwrap();
         let (mut client, _) = connect(&server.build().unwrap());
         client.initialize().await;
         Self { stage, client }

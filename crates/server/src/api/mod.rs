@@ -90,6 +90,7 @@ mod completion;
 mod handler_call;
 pub(crate) mod lifespan;
 mod panic;
+mod places;
 mod prompt;
 mod resource;
 mod result;
@@ -98,6 +99,7 @@ mod text_args;
 mod tool;
 
 pub use completion::{Completion, IntoCompletion, Partial};
+pub use places::{Place, Places};
 pub use prompt::{IntoPrompt, Prompt};
 pub use resource::{Blob, IntoResource, Resource};
 pub use result::{IntoToolResult, Json, ToolResult};

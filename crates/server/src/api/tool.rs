@@ -1,7 +1,7 @@
 //! Tools: a model, a schema of the arguments, and a handler.
 
 use crate::{
-    api::{HandlerCall, IntoToolResult, Reply},
+    api::{HandlerCall, IntoToolResult, Places, Reply},
     context::Context,
     model::{JsonObject, ToolAnnotations, ToolModel, failure::Failure},
     schema::{Schema as Checked, of_type},
@@ -11,7 +11,6 @@ use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
 use std::{borrow::Cow, fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
-use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
 /// For tools that take no arguments.
@@ -93,8 +92,8 @@ type Prepare = dyn Fn(Arguments<'_>) -> Result<HandlerCall, String> + Send + Syn
 pub struct Tool {
     pub(crate) model: ToolModel,
     pub(crate) timeout: Option<Duration>,
-    /// A call holds a permit while it runs.
-    pub(crate) concurrency: Option<Arc<Semaphore>>,
+    /// A call has one of them while it runs.
+    pub(crate) places: Option<Places>,
     prepare: Arc<Prepare>,
 }
 
@@ -167,7 +166,7 @@ impl Tool {
         Self {
             model: ToolModel::new_with_raw(name, None, Arc::new(input_schema)),
             timeout: None,
-            concurrency: None,
+            places: None,
             prepare: Arc::new(move |arguments| {
                 let arguments = read(arguments)?;
                 let handler = Arc::clone(&handler);
@@ -220,9 +219,15 @@ impl Tool {
 
     /// How many calls of it may run at the same time, of all clients together. Others wait.
     #[must_use]
-    pub fn concurrency(mut self, calls: NonZeroUsize) -> Self {
-        let permits = calls.get().min(Semaphore::MAX_PERMITS);
-        self.concurrency = Some(Arc::new(Semaphore::new(permits)));
+    pub fn concurrency(self, calls: NonZeroUsize) -> Self {
+        self.places(&Places::new(calls))
+    }
+
+    /// A call of it runs while it has one of these places. Others wait in line, and are refused
+    /// (1069) if they wait too long.
+    #[must_use]
+    pub fn places(mut self, places: &Places) -> Self {
+        self.places = Some(places.clone());
         self
     }
 
@@ -284,12 +289,5 @@ mod tests {
         assert_eq!(output["required"], json!(["count"]), "{output:?}");
         let tool = Tool::new("t", |_: Out, _| async {});
         assert_eq!(tool.model.input_schema.get("required"), None);
-    }
-
-    #[test]
-    fn more_calls_than_can_be_counted_are_as_many_as_can_be() {
-        let tool = Tool::new("t", |_: NoArguments, _| async {}).concurrency(NonZeroUsize::MAX);
-        let permits = tool.concurrency.unwrap().available_permits();
-        assert_eq!(permits, Semaphore::MAX_PERMITS);
     }
 }

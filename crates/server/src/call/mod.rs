@@ -31,7 +31,7 @@ pub(crate) mod sampling;
 pub(crate) mod sampling_rules;
 
 use crate::{
-    api::HandlerCall,
+    api::{HandlerCall, Place, Places},
     call::{
         admission::Examine,
         approval::Approving,
@@ -65,7 +65,6 @@ use std::{
     task::Poll,
     time::Duration,
 };
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// What is called, and with what.
 pub(crate) struct Start {
@@ -73,8 +72,8 @@ pub(crate) struct Start {
     pub(crate) kind: Kind,
     pub(crate) name: Cow<'static, str>,
     pub(crate) timeout: Option<Duration>,
-    /// How many calls of its tool may run at once.
-    pub(crate) places: Option<Arc<Semaphore>>,
+    /// It has one of them while it runs.
+    pub(crate) places: Option<Places>,
     /// None until its instance is found.
     pub(crate) handler: Option<HandlerCall>,
     /// Its input, if a guard, an approval or an effect reads it.
@@ -123,7 +122,7 @@ pub(crate) struct Call {
     machine: Machine,
     /// When the call came, until its first wait; then when the last wait ended.
     now: Time,
-    permit: Option<OwnedSemaphorePermit>,
+    place: Option<Place>,
     reservation: Option<Reservation>,
     /// What its handler says before its result, if it says anything.
     conversation: Option<Box<Conversation>>,
@@ -161,7 +160,7 @@ impl Call {
             signals: origin.signals,
             machine: Machine::default(),
             now: origin.at,
-            permit: None,
+            place: None,
             reservation: None,
             conversation: None,
             approving: None,

@@ -105,7 +105,7 @@ fn keep(call: &mut Call, instance: &Arc<Instance>, reserved: Reserved) -> Next {
     match reserved {
         Reserved::Ask(question) => {
             // A call that waits for a person must not keep a place from others.
-            call.permit = None;
+            call.place = None;
             Next::AskPerson(question)
         }
         Reserved::Beside(binding) => {
@@ -181,24 +181,24 @@ async fn run_beside(call: &mut Call, instance: &Arc<Instance>) -> Result<Option<
 
 async fn wait_for_turn(call: &mut Call, instance: &Arc<Instance>) -> Result<Turn, Stop> {
     // It waited for a place alone, and now needs its turn first.
-    call.permit = None;
+    call.place = None;
     let waiting = Arc::clone(instance);
     let busy_rule = instance.workflow().settings().busy;
     let turn = call.wait_for(async move { waiting.turn(busy_rule).await });
     Ok(turn.await?.ok_or_else(|| busy(call))?)
 }
 
-/// Takes a place among the calls of the tool, if there are only so many. Whether it had to wait.
+/// Takes a place among the calls that run, if there are only so many. Whether it had to wait.
 async fn take_place(call: &mut Call) -> Result<bool, Stop> {
-    let Some(places) = call.start.places.clone().filter(|_| call.permit.is_none()) else {
+    let Some(places) = call.start.places.clone().filter(|_| call.place.is_none()) else {
         return Ok(false);
     };
-    if let Ok(permit) = Arc::clone(&places).try_acquire_owned() {
-        call.permit = Some(permit);
+    call.place = places.try_take();
+    if call.place.is_some() {
         return Ok(false);
     }
-    let permit = Box::pin(call.wait_for(places.acquire_owned())).await?;
-    call.permit = permit.ok();
+    let waiting = call.wait_for(async move { places.take().await });
+    call.place = Some(Box::pin(waiting).await?);
     Ok(true)
 }
 

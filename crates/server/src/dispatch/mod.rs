@@ -15,7 +15,7 @@ mod tool;
 pub(crate) use params::read;
 
 use crate::{
-    api::drop_quietly,
+    api::{Places, drop_quietly},
     call::Start,
     catalog::{Listing, header_params::CheckHeaders, pages::ListSource, snapshot::CatalogSnapshot},
     context::{Belongs, multi_round::Round},
@@ -33,7 +33,6 @@ use std::{
     sync::Arc,
     time::Duration,
 };
-use tokio::sync::Semaphore;
 
 /// What a request leads to.
 pub(crate) enum Plan {
@@ -45,8 +44,8 @@ pub(crate) enum Plan {
     Call(Start, Round),
 }
 
-/// How long a call may run, and of what it takes a permit.
-type Limits = (Option<Duration>, Option<Arc<Semaphore>>);
+/// How long a call may run, and where it takes a place.
+type Limits = (Option<Duration>, Option<Places>);
 
 /// A request, as far as methods care.
 #[derive(Clone, Copy)]

@@ -118,7 +118,7 @@ fn wanted(core: &Core, tool: &CheckedTool) -> Wanted {
 }
 
 fn limits_of(tool: &CheckedTool) -> Limits {
-    (tool.tool.timeout, tool.tool.concurrency.clone())
+    (tool.tool.timeout, tool.tool.places.clone())
 }
 
 /// The handler of a tool that has its arguments. What it returns is checked, too.

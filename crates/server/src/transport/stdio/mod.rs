@@ -34,8 +34,20 @@ async fn as_task(work: impl Future<Output = io::Result<()>> + Send + 'static) ->
     }
 }
 
-/// Runs until a signal asks it to stop. A second signal ends it at once.
-pub(crate) async fn until_signalled<F, W>(work: F) -> io::Result<()>
+/// Runs some work until it is done. SIGTERM, SIGINT, SIGHUP or SIGQUIT completes the future that the
+/// work is given, so that it can wind up; a second signal drops the work at once.
+///
+/// ```no_run
+/// # async fn run(server: interlock::Server, listener: tokio::net::TcpListener) -> std::io::Result<()> {
+/// let options = interlock::HttpOptions::default();
+/// interlock::until_signalled(|stop| server.serve_http_until(listener, options, stop)).await
+/// # }
+/// ```
+///
+/// # Errors
+///
+/// If the work fails, or was dropped: then the kind of the error is `Interrupted`.
+pub async fn until_signalled<F, W>(work: F) -> io::Result<()>
 where
     F: FnOnce(BoxFuture<'static, ()>) -> W,
     W: Future<Output = io::Result<()>>,
