@@ -117,6 +117,12 @@ impl Instance {
             self.check_unchanged(&state, &change)?;
             let draft = self.draft(&mut state);
             change.not_before(self.workflow(), draft.at);
+            if let Some(lease) = &self.lease
+                && state.occupancy.running.is_some()
+            {
+                // A call was here until now, and that is a use.
+                lease.touch(Time(draft.at));
+            }
             let (edition, asked) = state.after(&change.asked);
             let written = Written {
                 calls: state.calls_after(change.running.as_deref()),
@@ -132,12 +138,17 @@ impl Instance {
             let entries = self.entries(&draft, own);
             (draft, record, entries)
         };
+        let finishes = change.run.position().finished;
         let landed = |state: &mut State, version| {
             state.apply(change);
             let missing = state.stored.missing();
             state.stored.written(version, missing);
         };
-        Ok(self.write(&draft, (Some(record), entries), landed).await?)
+        self.write(&draft, (Some(record), entries), landed).await?;
+        if let Some(lease) = self.lease.as_ref().filter(|_| finishes) {
+            self.shared.registry.starts.finished(lease.principal());
+        }
+        Ok(())
     }
 
     /// Writes a draft, with the record or alone. The caller holds the writer lock.
@@ -386,7 +397,7 @@ impl Instance {
     }
 
     fn record(&self, written: &Written, version: Option<Version>) -> store::Change {
-        let (key, value) = (self.key.clone(), self.value(written.bytes()));
+        let (key, value) = (self.key.clone(), self.value(written));
         match version {
             Some(version) => store::Change::update(key, version, value),
             None => store::Change::create(key, value),

@@ -83,11 +83,15 @@ pub(crate) struct Shared {
 }
 
 /// How many instances behind handles there may be, and for how long.
+///
+/// Beyond these numbers, instances give way to a new one that are finished, that no call has had for a
+/// minute after their start, or that were not used for ten minutes. None gives way that runs a call or
+/// waits for an operator to settle one.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long an instance behind a handle is kept after its last use; 24 hours by default.
     pub handle_idle: Duration,
-    /// How many handles one principal may have that have not expired; 1,000 by default.
+    /// How many handles one principal may have; 1,000 by default.
     pub handles: usize,
     /// How many handles all anonymous clients may have together; 10,000 by default.
     pub anonymous_handles: usize,
@@ -234,9 +238,14 @@ impl From<OpenError> for io::Error {
 /// Why no instance was started.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The principal has that many already.
-    #[error("{0} workflows were started and have not expired")]
-    TooMany(usize),
+    /// The principal has that many already, and none of them gives way to another one now.
+    #[error("{most} workflows were started and have not ended")]
+    TooMany {
+        /// How many it may have.
+        most: usize,
+        /// When one of them might give way.
+        wait: Duration,
+    },
     /// The operating system gives no random bytes.
     #[error("there is no randomness: {0}")]
     NoRandomness(getrandom::Error),

@@ -5,8 +5,9 @@
 //! else brings it learns as much as from an id that was never made.
 
 use crate::{
-    engine::{OpenError, Shared, StartError},
+    engine::{OpenError, Shared},
     error::EngineError,
+    handle_quota::Starts,
     instance::{Instance, KIND},
     journal::{Entry, What},
     lease::Lease,
@@ -16,13 +17,11 @@ use crate::{
 };
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use interlock_proto::Time;
-use interlock_store::{self as store, Key, Record, Seq, StoreError};
-use interlock_workflow::Busy;
+use interlock_store::{self as store, Key, Record, Seq, StoreError, Version};
 use sha2::{Digest, Sha256};
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, Weak},
-    time::Duration,
 };
 
 /// How many instances without a session are kept in memory, so that their calls take turns here.
@@ -34,6 +33,7 @@ pub(crate) struct Registry {
     live: Mutex<HashMap<Arc<str>, Weak<Instance>>>,
     /// Those that requests without a session have used lately.
     recent: Mutex<HashMap<Arc<str>, Recent>>,
+    pub(crate) starts: Starts,
 }
 
 #[derive(Debug)]
@@ -70,6 +70,12 @@ impl Registry {
 
     pub(crate) fn get(&self, id: &str) -> Option<Arc<Instance>> {
         lock(&self.live).get(id).and_then(Weak::upgrade)
+    }
+
+    /// Whether somebody has the instance besides this registry and the one that asks.
+    pub(crate) fn uses(&self, instance: &Arc<Instance>) -> bool {
+        let kept = lock(&self.recent).contains_key(instance.id());
+        Arc::strong_count(instance) > 1 + usize::from(kept)
     }
 
     fn recent(&self, id: &str, now: Time) -> Option<Arc<Instance>> {
@@ -135,7 +141,7 @@ const WHOSE: usize = 8;
 const RANDOM: usize = 22;
 
 /// What the handles of a principal begin with.
-fn prefix(principal: &Principal) -> String {
+pub(crate) fn prefix(principal: &Principal) -> String {
     let mut hash = Sha256::new();
     hash.update([u8::from(!principal.is_anonymous())]);
     hash.update(principal.id());
@@ -144,7 +150,7 @@ fn prefix(principal: &Principal) -> String {
 }
 
 /// A new id that cannot be guessed.
-fn mint(principal: &Principal) -> Result<String, getrandom::Error> {
+pub(crate) fn mint(principal: &Principal) -> Result<String, getrandom::Error> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes)?;
     let random = BASE64_URL_SAFE_NO_PAD.encode(bytes);
@@ -167,7 +173,7 @@ impl Shared {
         self.registry.share(Instance::new(self, id.into(), None))
     }
 
-    fn leased_instance(self: &Arc<Self>, id: &str, lease: Lease) -> Arc<Instance> {
+    pub(crate) fn leased_instance(self: &Arc<Self>, id: &str, lease: Lease) -> Arc<Instance> {
         let instance = Instance::new(self, id.into(), Some(lease));
         self.registry.share(instance)
     }
@@ -227,67 +233,46 @@ impl Shared {
         Ok(instance)
     }
 
-    /// Makes an instance behind a handle.
-    pub(crate) async fn start_handle(
-        self: &Arc<Self>,
-        principal: &Principal,
-    ) -> Result<Arc<Instance>, StartError> {
-        self.sweep().await.map_err(EngineError::from)?;
-        let most = match principal.is_anonymous() {
-            true => self.limits.anonymous_handles,
-            false => self.limits.handles,
-        };
-        let live = self.count_handles(&prefix(principal), most).await;
-        if live.map_err(EngineError::from)? >= most {
-            return Err(StartError::TooMany(most));
-        }
-        let id = mint(principal).map_err(StartError::NoRandomness)?;
-        let lease = Lease::new(principal.clone(), self.limits.handle_idle);
-        lease.touch(self.now());
-        let instance = self.leased_instance(&id, lease);
-        if let Some(turn) = instance.turn(Busy::Wait).await {
-            turn.begin().await?;
-        }
-        self.sweep_from(self.now() + Duration::from_millis(self.sweep_pause()));
-        Ok(self.registry.keep(instance, self.now()))
-    }
-
-    /// How many handles are kept whose ids begin so, counted up to `most`.
-    async fn count_handles(&self, prefix: &str, most: usize) -> Result<usize, StoreError> {
-        let after = Key::new(KIND, prefix)?;
-        let now = self.store_time();
-        let keys = self.store.list(&KIND, Some(&after), most, now).await?;
-        let keys = keys.iter();
-        Ok(keys.take_while(|key| key.id().starts_with(prefix)).count())
-    }
-
     /// Removes some instances that have expired: more than are started, so that it keeps up. Only
     /// those behind handles expire.
     pub(crate) async fn sweep(&self) -> Result<usize, StoreError> {
         let now = self.store_time();
         let mut gone = 0;
-        for (key, record) in self.store.expired(&KIND, now, Self::SWEPT_AT_ONCE).await? {
-            let ended = Entry::new(now.0, None, What::Ended);
-            let ended = store::Entry::new(key.clone(), ended.written());
-            let entries = match self.is_private() {
-                true => Vec::new(),
-                false => vec![ended],
-            };
-            let delete = [store::Change::delete(key.clone(), record.version)];
-            match self.store.commit(&delete, &entries, now).await {
-                Ok(_) => {
-                    if self.is_private() {
-                        self.store.prune(&key, Seq(u64::MAX)).await?;
-                    }
-                    self.registry.forget(key.id());
-                    gone += 1;
-                }
-                // It was used after all, or another process was faster.
-                Err(StoreError::Conflict { .. }) => {}
-                Err(error) => return Err(error),
+        let some = 8 * Self::SWEPT_AT_ONCE;
+        for (key, record) in self.store.expired(&KIND, now, some).await? {
+            let live = self.registry.get(key.id());
+            // A call of it waits for something. What that commits prolongs it.
+            if live.is_some_and(|live| self.registry.uses(&live)) {
+                continue;
+            }
+            gone += usize::from(self.remove(&key, record.version).await?);
+            if gone == Self::SWEPT_AT_ONCE {
+                break;
             }
         }
         Ok(gone)
+    }
+
+    /// Removes an instance behind a handle. False: somebody was faster.
+    pub(crate) async fn remove(&self, key: &Key, version: Version) -> Result<bool, StoreError> {
+        let now = self.store_time();
+        let ended = Entry::new(now.0, None, What::Ended);
+        let ended = store::Entry::new(key.clone(), ended.written());
+        let entries = match self.is_private() {
+            true => Vec::new(),
+            false => vec![ended],
+        };
+        let delete = [store::Change::delete(key.clone(), version)];
+        match self.store.commit(&delete, &entries, now).await {
+            Ok(_) => {}
+            Err(StoreError::Conflict { .. }) => return Ok(false),
+            Err(error) => return Err(error),
+        }
+        if self.is_private() {
+            self.store.prune(key, Seq(u64::MAX)).await?;
+        }
+        self.registry.forget(key.id());
+        Ok(true)
     }
 
     /// How long to wait before looking again for expired instances, in milliseconds.
@@ -323,7 +308,7 @@ impl Instance {
     /// Takes over what other processes have written, unless a call here has the turn and knows
     /// better. Whether the record is of the principal for whom the instance is kept.
     pub(crate) fn adopt(self: &Arc<Self>, record: &Record) -> Result<bool, EngineError> {
-        let is_newer = |seen: Option<store::Version>| seen.is_none_or(|seen| seen < record.version);
+        let is_newer = |seen: Option<Version>| seen.is_none_or(|seen| seen < record.version);
         if is_newer(lock(&self.state).stored.version) {
             let found = Written::read(record)?;
             let run = found.run(self.workflow())?;

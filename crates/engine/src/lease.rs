@@ -1,13 +1,10 @@
 //! How long an instance behind a handle is kept, and for whom.
 
-use crate::{instance::Instance, principal::Principal};
+use crate::{instance::Instance, principal::Principal, record::Written};
 use interlock_proto::Time;
 use interlock_store::{self as store, Value};
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicU64, Ordering},
     time::Duration,
 };
 
@@ -19,6 +16,8 @@ pub(crate) struct Lease {
     idle: u64,
     /// When it expires, in milliseconds since the epoch. Only use changes that.
     expires: AtomicU64,
+    /// When it was used last by this process, in milliseconds since the epoch.
+    used: AtomicU64,
 }
 
 impl Lease {
@@ -27,6 +26,7 @@ impl Lease {
             principal,
             idle: u64::try_from(idle.as_millis()).unwrap_or(u64::MAX),
             expires: AtomicU64::new(0),
+            used: AtomicU64::new(0),
         }
     }
 
@@ -38,17 +38,32 @@ impl Lease {
     ) -> Self {
         let lease = Self::new(principal, idle);
         let expires = expires.map_or(u64::MAX, |expires| expires.0);
-        lease.expires.store(expires, Ordering::Relaxed);
-        lease
+        Self {
+            expires: AtomicU64::new(expires),
+            used: AtomicU64::new(lease.used_before(expires).0),
+            ..lease
+        }
     }
 
     pub(crate) const fn principal(&self) -> &Principal {
         &self.principal
     }
 
+    /// When it was used last, as far as this process knows.
+    pub(crate) fn used(&self) -> Time {
+        Time(self.used.load(Ordering::Relaxed))
+    }
+
+    /// The earliest time of its last use if it expires then in the store, which does not hear of
+    /// every use.
+    fn used_before(&self, expires: u64) -> Time {
+        Time(expires.saturating_sub(self.idle.saturating_add(self.idle / 8)))
+    }
+
     /// Prolongs it. It is kept a little longer than promised, so that the next uses need not be
     /// stored.
     pub(crate) fn touch(&self, now: Time) {
+        self.used.fetch_max(now.0, Ordering::Relaxed);
         let promised = now.0.saturating_add(self.idle);
         if self.expires.load(Ordering::Relaxed) < promised {
             let longer = promised.saturating_add(self.idle / 8);
@@ -64,13 +79,16 @@ impl Lease {
 }
 
 impl Instance {
-    /// What it is stored as.
-    pub(crate) fn value(&self, bytes: Arc<[u8]>) -> Value {
-        let value = Value::new(bytes);
-        match &self.lease {
-            Some(lease) => value.until(store::Time(lease.expires.load(Ordering::Relaxed))),
-            None => value,
-        }
+    /// What it is stored as. While a call runs it does not expire.
+    pub(crate) fn value(&self, written: &Written) -> Value {
+        let value = Value::new(written.bytes());
+        let Some(lease) = &self.lease else {
+            return value;
+        };
+        let expires = lease.expires.load(Ordering::Relaxed);
+        let running = written.running.as_ref();
+        let expires = running.map_or(expires, |running| expires.max(running.until));
+        value.until(store::Time(expires))
     }
 
     /// Whether it is behind a handle that was made for this principal.
@@ -88,7 +106,9 @@ impl Instance {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{World, flow};
+    use crate::testing::{World, flow, running};
+    use interlock_workflow::Kind;
+    use std::sync::Arc;
 
     const IDLE: Duration = Duration::from_millis(800);
 
@@ -144,8 +164,11 @@ mod tests {
         assert!(!leased.is_of(&bob));
         assert!(!shared.is_leased() && !shared.is_of(&alice));
         leased.lease.as_ref().unwrap().touch(Time(1_000));
-        let value = |instance: &Instance| instance.value(Arc::from(*b"")).expires;
-        assert_eq!(value(&leased), Some(store::Time(1_900)));
-        assert_eq!(value(&shared), None);
+        let mut written = Written::new(&flow(), &leased.run(), None);
+        assert_eq!(leased.value(&written).expires, Some(store::Time(1_900)));
+        assert_eq!(shared.value(&written).expires, None);
+        // A call that must be over at 5,000.
+        written.running = Some(Arc::new(running((1, 0), (Kind::Tool, "go"))));
+        assert_eq!(leased.value(&written).expires, Some(store::Time(5_000)));
     }
 }

@@ -50,7 +50,8 @@
 //! | `effect_port.rs` | the port for effects |
 //! | `effect_running.rs` | effects run after their step |
 //! | `timers.rs` | the one task that notices what is due and wakes its instance; the step is taken in `turn.rs` |
-//! | `handles.rs` | instances that belong to no session |
+//! | `handles.rs`, `lease.rs` | instances that belong to no session: found by their ids, kept for a while |
+//! | `handle_quota.rs` | how many of them there may be, and which give way |
 //! | `operator.rs`, `orders.rs` | what operators see and decide |
 
 mod approval_asking;
@@ -63,6 +64,7 @@ mod effect_port;
 mod effect_running;
 mod engine;
 mod error;
+mod handle_quota;
 mod handles;
 mod instance;
 pub mod journal;

@@ -69,14 +69,16 @@ impl Queue {
         {
             let ((_, number), instance) = first.remove_entry();
             self.times.remove(&number);
-            work.extend(instance.upgrade().map(Work::Instance));
+            if instance.strong_count() > 0 {
+                work.push(Work::Instance(instance));
+            }
         }
         work
     }
 }
 
 enum Work {
-    Instance(Arc<Instance>),
+    Instance(Weak<Instance>),
     /// Remove handles that have expired.
     Sweep,
 }
@@ -217,7 +219,11 @@ impl Task {
 
 async fn perform(shared: Arc<Shared>, work: Work) {
     match work {
-        Work::Instance(instance) => instance.attend().await,
+        Work::Instance(instance) => {
+            if let Some(instance) = instance.upgrade() {
+                instance.attend().await;
+            }
+        }
         Work::Sweep => shared.sweep_now().await,
     }
 }

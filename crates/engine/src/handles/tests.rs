@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{World, flow, refuse};
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Duration};
 
 #[test]
 fn an_id_is_random_safe_in_urls_and_of_its_principal() {

@@ -54,7 +54,7 @@ fn what_is_due_is_taken_in_order_and_no_more_than_there_is_room_for() {
         let words = work.iter().map(|one| match one {
             Work::Sweep => "sweep".to_owned(),
             Work::Instance(one) => {
-                let is_it = |other: &&Arc<_>| Arc::ptr_eq(one, other);
+                let is_it = |other: &&Arc<_>| one.as_ptr() == Arc::as_ptr(other);
                 instances
                     .iter()
                     .position(|other| is_it(&other))

@@ -141,11 +141,18 @@ pub(crate) async fn history(operator: &Operator, instance: &Instance) -> Vec<Str
     if let Ok(replayed) = replay(instance.workflow(), &entries) {
         assert_eq!(replayed.position(), instance.position());
     }
-    let words = entries.iter().map(|entry| {
-        let entry = serde_json::to_value(entry).unwrap();
-        entry["what"].as_str().unwrap().to_owned()
-    });
-    words.collect()
+    entries.iter().map(word).collect()
+}
+
+/// The same of an instance that need not be there any more.
+pub(crate) async fn told(operator: &Operator, id: &str) -> Vec<String> {
+    let recorded = operator.history(id, 0, 1_000).await.unwrap();
+    recorded.iter().map(|one| word(&one.entry)).collect()
+}
+
+fn word(entry: &Entry) -> String {
+    let entry = serde_json::to_value(entry).unwrap();
+    entry["what"].as_str().unwrap().to_owned()
 }
 
 /// A client that writes down what it is told.

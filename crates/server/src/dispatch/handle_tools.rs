@@ -79,9 +79,10 @@ fn engine(core: &Core) -> Result<&Engine, Failure> {
 
 fn not_started(error: &StartError) -> CallRefusal {
     let refusal = match error {
-        StartError::TooMany(most) => Refusal::new(Code::QuotaExceeded).because(format!(
-            "There are too many workflows that were started and have not expired: {most} are \
-             allowed. Go on with one of them."
+        StartError::TooMany { most, wait } => Refusal::new(Code::QuotaExceeded).because(format!(
+            "There are too many workflows that were started and have not ended: {most} are \
+             allowed. Go on with one of them, or try again in {} s.",
+            wait.as_millis().div_ceil(1_000)
         )),
         StartError::NoRandomness(error) => {
             tracing::error!(%error, "there is no randomness");

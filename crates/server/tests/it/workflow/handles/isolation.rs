@@ -7,8 +7,8 @@ use crate::support::{
     tools::tool,
 };
 use interlock::{
-    Builder, Done, Effect, EffectContext, Failure, OnFailure, Operator, OperatorError, Server,
-    Workflow,
+    Bounds, Builder, Done, Effect, EffectContext, Failure, OnFailure, Operator, OperatorError,
+    Server, Workflow,
     store::{Kind, MemoryStore, Store, Time},
     workflow::{Busy, Scope, Settings, end, to},
 };
@@ -239,9 +239,45 @@ async fn handles_that_have_expired_are_removed_though_nobody_comes() {
     are_stored(&memory, 0).await;
 }
 
+/// Seen to fail with five: each had counted before another one was stored.
+#[tokio::test]
+async fn starts_at_the_same_time_do_not_exceed_the_quota() {
+    let (clock, memory) = (Arc::new(ManualClock::new()), MemoryStore::default());
+    let puppet = FaultyStore::new(&memory);
+    let bounds = Bounds {
+        anonymous_handles: 2,
+        ..Bounds::default()
+    };
+    let server = builder(puppet.clone(), &clock).bounds(bounds);
+    let server = server.build().unwrap();
+    let gate = FaultyStore::stop(&puppet.commits).await;
+    let mut clients = Vec::new();
+    for _ in 0..5 {
+        let (mut client, connection) = connect(&server);
+        let arguments = json!({"name": "workflow_start", "arguments": {}});
+        let asked = client.begin("tools/call", modern(arguments)).await;
+        clients.push((client, asked, connection));
+    }
+    for _ in 0..1_000 {
+        tokio::task::yield_now().await;
+    }
+    drop(gate);
+    let mut started = 0;
+    for (client, asked, _) in &mut clients {
+        let (_, answer) = client.until(*asked).await;
+        let result = &answer["result"];
+        match result["isError"].as_bool() {
+            Some(false) => started += 1,
+            _ => assert_eq!(refusal(result), 1059, "{answer}"),
+        }
+    }
+    assert_eq!((started, stored(&memory).await), (2, 2));
+}
+
 /// Whoever looks after an instance hears that it is free, and must not take that for a reason to
-/// try again at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+/// try again at once. One thread: between two looks of the test everybody else does all there is to
+/// do, so the timer is set again before the clock moves.
+#[tokio::test]
 async fn a_timer_that_cannot_be_saved_is_tried_again_after_a_pause() {
     let minute = Duration::from_secs(60);
     let settings = Settings {
