@@ -118,6 +118,16 @@ fn call(told: &mut String, instance: &Value, call: &Value) {
             line(told, what, &text(value));
         }
     }
+    let shortened = &call["shortened"];
+    if shortened.is_object() {
+        let (begins, digest) = (text(&shortened["begins"]), text(&shortened["sha256"]));
+        let bytes = &shortened["bytes"];
+        line(
+            told,
+            "arguments",
+            &format!("{begins}… ({bytes} bytes, SHA-256 {digest})"),
+        );
+    }
     line(told, "instance", &text(&instance["id"]));
     line(told, "state", &text(&instance["state"]));
 }
@@ -168,6 +178,19 @@ mod tests {
               or         interlock deny f00\n"
             ]
         );
+    }
+
+    #[test]
+    fn arguments_that_were_not_kept_are_told_by_their_beginning_size_and_digest() {
+        let mut told = String::new();
+        let shortened = json!({ "begins": "{\"a\":", "bytes": 70_000, "sha256": "1f" });
+        call(
+            &mut told,
+            &json!({}),
+            &json!({ "args": null, "shortened": shortened }),
+        );
+        let wanted = "  arguments  {\"a\":… (70000 bytes, SHA-256 1f)\n";
+        assert!(told.contains(wanted), "{told}");
     }
 
     #[test]

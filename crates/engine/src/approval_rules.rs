@@ -8,12 +8,15 @@
 //! Nothing here waits or writes: `approval_asking.rs` keeps what operators are asked, and the caller of
 //! the engine asks clients.
 
-use crate::{digest::request_digest, principal::Principal};
+use crate::{
+    digest::{hex, request_digest, shortened},
+    principal::Principal,
+};
 use interlock_proto::{
     Code, Refusal, Time,
     elicitation::{self, End, Input, Rules, Who},
 };
-use interlock_workflow::Artifact;
+use interlock_workflow::{Artifact, Shortened};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
@@ -21,7 +24,7 @@ use std::time::Duration;
 /// How many calls of one instance can wait for an operator.
 pub(crate) const MOST: usize = 16;
 
-/// What is larger than this, an operator is not shown, in bytes of JSON.
+/// What is larger than this, an operator is shown in a shortened form, in bytes of JSON.
 const MOST_ARGUMENTS: usize = 8 * 1024;
 
 /// A call that waits for an operator's yes, or has got an answer.
@@ -34,9 +37,12 @@ pub struct ApprovalRequest {
     pub artifact: Artifact,
     /// What the operator is asked.
     pub question: String,
-    /// What it is called with; nothing if that is too large to be shown.
+    /// What it is called with; nothing if that is too large to be shown whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub args: Option<Value>,
+    /// What is shown instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortened: Option<Shortened>,
     /// Who calls; null if nobody knows.
     pub principal: Value,
     /// When it was asked, in milliseconds since the epoch.
@@ -77,12 +83,13 @@ impl ApprovalRequest {
         now: Time,
     ) -> Self {
         let (principal, artifact, args) = call;
-        let shown = |args: &&Value| args.to_string().len() <= MOST_ARGUMENTS;
+        let shortened = shortened(args, MOST_ARGUMENTS);
         Self {
             id: call_id(principal, artifact, args),
             artifact: artifact.clone(),
             question,
-            args: Some(args).filter(shown).cloned(),
+            args: shortened.is_none().then(|| args.clone()),
+            shortened,
             principal: principal.facts(),
             at: now.0,
             standing: Standing::Pending {
@@ -153,7 +160,7 @@ fn call_id(principal: &Principal, artifact: &Artifact, args: &Value) -> String {
     let kind = artifact.kind.to_string();
     let digest = request_digest(principal, &kind, &artifact.name, args.as_object());
     let (short, _) = digest.split_at(digest.len() / 2);
-    short.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(short)
 }
 
 /// Finds the question about a call among those of its instance.
@@ -385,10 +392,16 @@ mod tests {
     }
 
     #[test]
-    fn arguments_that_are_too_large_are_not_shown_and_still_told_apart() {
+    fn arguments_that_are_too_large_are_shown_shortened_and_told_apart() {
         let [one, other] = ["x", "y"].map(|text| json!({"text": text.repeat(MOST_ARGUMENTS)}));
         let [one, other] = [&one, &other].map(asked_with);
         assert_eq!((&one.args, &other.args), (&None, &None));
+        let [a, b] = [&one, &other].map(|one| one.shortened.as_ref().unwrap());
+        assert_eq!(
+            (a.bytes, b.bytes),
+            (MOST_ARGUMENTS + 11, MOST_ARGUMENTS + 11)
+        );
+        assert!(a.begins.starts_with(r#"{"text":"xxx"#) && a.sha256 != b.sha256);
         assert_ne!(one.id, other.id);
     }
 

@@ -1,8 +1,10 @@
 //! A digest of one request: the same for the same request, and for no other one.
 
 use crate::principal::Principal;
+use interlock_workflow::Shortened;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use std::io;
 
 /// The digest of a request: who asks, what for, and with which arguments.
 ///
@@ -31,6 +33,53 @@ pub fn request_digest(
         digest.arguments(arguments);
     }
     digest.0.finalize().into()
+}
+
+/// How much is shown of arguments that are too large, in bytes.
+const BEGINNING: usize = 256;
+
+/// What is kept of arguments of more than so many bytes of JSON; nothing if they are to be kept whole.
+pub(crate) fn shortened(args: &Value, most: usize) -> Option<Shortened> {
+    let mut measure = Measure::default();
+    serde_json::to_writer(&mut measure, args).expect("hashing cannot fail");
+    let Measure {
+        hash,
+        bytes,
+        begins,
+    } = measure;
+    (bytes > most).then(|| Shortened {
+        // A character may be cut at the end.
+        begins: begins.utf8_chunks().map(|chunk| chunk.valid()).collect(),
+        bytes,
+        sha256: hex(&hash.finalize()),
+    })
+}
+
+/// Bytes as hexadecimal digits.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Counts and hashes what is written, and keeps its beginning.
+#[derive(Default)]
+struct Measure {
+    hash: Sha256,
+    bytes: usize,
+    begins: Vec<u8>,
+}
+
+impl io::Write for Measure {
+    fn write(&mut self, some: &[u8]) -> io::Result<usize> {
+        let room = BEGINNING - self.begins.len();
+        self.begins.extend_from_slice(&some[..some.len().min(room)]);
+        self.hash.update(some);
+        self.bytes += some.len();
+        Ok(some.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Hashes data so that different data never looks the same: everything says what it is and how
@@ -100,5 +149,25 @@ impl Canonical {
         for (name, value) in members {
             rest.extend([Piece::Value(value), Piece::Name(name)]);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_too_large_is_kept_as_its_beginning_its_size_and_its_digest() {
+        let args = json!({"note": "ä".repeat(1_000)});
+        let text = args.to_string();
+        assert_eq!(shortened(&args, text.len()), None);
+        let kept = shortened(&args, text.len() - 1).unwrap();
+        assert_eq!(kept.bytes, text.len());
+        assert!(text.starts_with(&kept.begins));
+        // Nine bytes come before the first letter, so the last one would be cut.
+        assert_eq!(kept.begins.len(), BEGINNING - 1);
+        let sha256 = "32a88ef04320d56f5c1aeb3fabb1c083ffa108eb28a08f95e6382527f25bf834";
+        assert_eq!(kept.sha256, sha256);
     }
 }

@@ -4,6 +4,7 @@ use crate::{
     approval_asking::Asked,
     commit::Change,
     committed::Committed,
+    digest::shortened,
     effect_port::{Done, EffectsOfStep},
     error::EngineError,
     instance::Instance,
@@ -22,6 +23,10 @@ use std::{mem, sync::Arc};
 
 /// How many steps an instance takes at once to catch up with time. Then others get a chance.
 const MOST_STEPS: usize = 64;
+
+/// How large the arguments may be that are kept of a call that an operator must decide about, in bytes
+/// of JSON: as much as an instance may remember.
+const MOST_HELD: usize = 64 * 1024;
 
 /// The right to move an instance, until it is dropped.
 #[derive(Debug)]
@@ -374,7 +379,13 @@ impl Turn {
         {
             lock(&instance.state).known.set_unclear(Some(unclear));
         }
-        let step = self.as_leased(workflow.step(run, binding, &end));
+        let mut step = self.as_leased(workflow.step(run, binding, &end));
+        if let Some(held) = &mut step.held
+            && let Some(shortened) = shortened(&held.args, MOST_HELD)
+        {
+            held.args = Value::Null;
+            held.shortened = Some(shortened);
+        }
         let entry = Pending::of_call(workflow, (running, outcome), &step, instance.shared.now().0);
         let entry = (entry, Some(running.call));
         let asker = asker.map(|asker| (asker, running));

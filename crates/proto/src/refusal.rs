@@ -178,8 +178,8 @@ catalogue! {
         "it took too long" "try again, or ask for less";
     1070 UnsupportedEncoding "unsupported_encoding" 415 Error Changed Feature("frames")
         "the message is not UTF-8" "send UTF-8";
-    1071 ApprovalPending "approval_pending" 202 Warn Later Feature("workflow")
-        "an operator must approve this call" "repeat the same call once it is approved";
+    1071 ApprovalPending "approval_pending" 202 Warn Changed Feature("workflow")
+        "an operator must approve this call" "an operator has been asked and says yes or no; repeat the same call after the yes, for without it the answer is the same";
     1076 ServerUninitialized "server_uninitialized" 503 Error Changed Feature("connection")
         "the connection is not initialized: it takes `initialize`, or 2026-07-28 `_meta` on the request" "send `initialize` first, or put 2026-07-28 `_meta` on the request";
     1077 ServerShuttingDown "server_shutting_down" 503 Warn Later Feature("connection")
@@ -288,6 +288,7 @@ struct Reasons {
     supported: &'static [Version],
     required: Option<Ability>,
     uri: Option<Box<str>>,
+    awaits: Option<&'static str>,
 }
 
 impl Refusal {
@@ -303,6 +304,7 @@ impl Refusal {
             supported: Version::NEWEST_FIRST,
             required: None,
             uri: None,
+            awaits: None,
         }))
     }
 
@@ -310,6 +312,13 @@ impl Refusal {
     #[must_use]
     pub fn because(mut self, message: impl Into<Cow<'static, str>>) -> Self {
         self.0.message = message.into();
+        self
+    }
+
+    /// Somebody else must act before the same request can succeed: says, as the hint, what will happen.
+    #[must_use]
+    pub fn awaiting(mut self, what: &'static str) -> Self {
+        self.0.awaits = Some(what);
         self
     }
 
@@ -401,8 +410,8 @@ impl Refusal {
         RefusalData {
             code: self.0.code.number(),
             name: facts.name,
-            hint: facts.hint,
-            retryable: facts.retry == Retry::Later,
+            hint: self.0.awaits.unwrap_or(facts.hint),
+            retryable: facts.retry == Retry::Later && self.0.awaits.is_none(),
         }
     }
 }
@@ -513,6 +522,20 @@ mod tests {
                 code.name()
             );
         }
+    }
+
+    #[test]
+    fn what_waits_for_somebody_else_is_not_to_be_repeated_and_says_what_will_happen() {
+        let pending = Refusal::new(Code::ApprovalPending).facts();
+        assert!(!pending.retryable);
+        assert!(pending.hint.contains("after the yes"), "{}", pending.hint);
+        let busy = Refusal::new(Code::InstanceBusy);
+        assert!(busy.facts().retryable);
+        let held = busy.awaiting("an operator settles it").facts();
+        assert_eq!(
+            (held.retryable, held.hint),
+            (false, "an operator settles it")
+        );
     }
 
     #[test]

@@ -200,8 +200,10 @@ impl Workflow {
             wanted: Artifact::new(call.kind, call.name),
         };
         if let Some(held) = instance.held() {
-            let artifact = held.artifact.clone();
-            return Err(refuse(Reason::Held { artifact }));
+            return Err(refuse(Reason::Held {
+                artifact: held.artifact.clone(),
+                forgot_args: held.shortened.is_some(),
+            }));
         }
         if !binding.conditional {
             return Ok(Pass::Bound(binding));
@@ -285,6 +287,8 @@ pub enum Reason {
     Held {
         /// What was called.
         artifact: Artifact,
+        /// Its arguments were too large to keep.
+        forgot_args: bool,
     },
     /// The instance has come to this state too often.
     TooManyVisits {
@@ -379,7 +383,7 @@ impl fmt::Display for Refused<'_> {
                 f,
                 "{wanted} is not allowed: the workflow ended in state {state:?}"
             ),
-            Reason::Held { artifact } => write!(
+            Reason::Held { artifact, .. } => write!(
                 f,
                 "{wanted} is not allowed: nobody knows what {artifact} did, and an operator must \
                  decide"

@@ -44,10 +44,24 @@ pub(crate) struct Going {
 pub struct Held {
     /// What was called.
     pub artifact: Artifact,
-    /// What it was called with.
+    /// What it was called with; null if that was too large to keep.
     pub args: Value,
+    /// What is kept instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shortened: Option<Shortened>,
     /// Who called; null if nobody said.
     pub principal: Value,
+}
+
+/// What is kept of arguments that are too large to keep.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Shortened {
+    /// How they begin, as JSON.
+    pub begins: String,
+    /// How many bytes of JSON they are.
+    pub bytes: usize,
+    /// The SHA-256 of that JSON, in hexadecimal digits.
+    pub sha256: String,
 }
 
 impl Workflow {

@@ -87,7 +87,7 @@ pub use expression::{Expression, Rule, rust};
 pub use fingerprint::Fingerprint;
 pub use gate::{Call, Pass, Reason, Refused};
 pub use guard::{Facts, Failed};
-pub use instance::{Held, Instance};
+pub use instance::{Held, Instance, Shortened};
 pub use intern::{BindingId, EdgeId, ListId, SymbolId};
 pub use model::{
     Artifact, Busy, Finish, Kind, Outcome, Position, Scope, Settings, StateId, Visibility,

@@ -119,6 +119,7 @@ mod tests {
         instance.held = Some(Box::new(Held {
             artifact,
             args,
+            shortened: None,
             principal,
         }));
         Arc::make_mut(&mut instance.memory).insert("k\n".to_owned(), Value::from(0.5));

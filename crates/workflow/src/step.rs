@@ -52,6 +52,7 @@ impl Workflow {
                 held: Some(Box::new(Held {
                     artifact: binding.artifact().clone(),
                     args: end.args.clone(),
+                    shortened: None,
                     principal: end.principal.clone(),
                 })),
                 ..Step::nowhere(instance)
@@ -106,6 +107,7 @@ impl Workflow {
             artifact,
             args,
             principal,
+            ..
         } = instance.held()?;
         let at = instance.position();
         match (outcome, self.admit(at, artifact.kind, &artifact.name)) {

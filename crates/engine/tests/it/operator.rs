@@ -1,9 +1,14 @@
 //! What operators see and decide.
 
-use crate::support::{Client, MINUTE, Site, history, reserve, run, session, shop, state};
-use interlock_engine::{Operator, OperatorError, Principal, Source};
-use interlock_workflow::{Kind, Outcome, Scope, Workflow, end};
-use std::time::Duration;
+use crate::support::{
+    Client, MINUTE, Site, exclusive, history, reserve, run, session, shop, state, tool,
+};
+use interlock_engine::{
+    CallFacts, CallInput, Operator, OperatorError, Principal, ReserveError, Source,
+};
+use interlock_workflow::{Kind, Outcome, Reason, Scope, Workflow, end};
+use serde_json::json;
+use std::{sync::Arc, time::Duration};
 
 /// Seen to fail with a record that is written only when the session ends.
 #[tokio::test]
@@ -66,18 +71,65 @@ async fn an_operator_moves_resets_and_ends_an_instance_and_its_clients_hear_of_i
     }
 }
 
-#[tokio::test]
-async fn an_operator_settles_a_call_of_which_nobody_knows_what_it_did() {
-    let flow = Workflow::builder("bank")
+/// Nobody knows what `pay` did if its outcome is unknown.
+fn bank() -> Workflow {
+    Workflow::builder("bank")
         .state("due", |s| {
             s.initial()
                 .tool("pay", |t| t.success(end("due")).error("failed").hold())
         })
         .state("failed", |s| s.tool("retry", |t| t.success("due")))
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+/// Seen to fail with instances that kept up to 16 MB for as long as nobody decided.
+#[tokio::test]
+async fn large_arguments_of_a_call_that_is_on_hold_are_kept_as_a_digest() {
+    const MOST: usize = 64 * 1024;
     let site = Site::default();
-    for engine in site.both(&flow) {
+    for engine in site.both(&bank()) {
+        for (note, is_kept) in [(MOST - 11, true), (MOST, false)] {
+            let (instance, operator) = (session(&engine), engine.operator());
+            let input = Arc::new(CallInput {
+                args: json!({ "note": "x".repeat(note) }),
+                ..CallInput::default()
+            });
+            let call = CallFacts {
+                input: Some(&input),
+                ..tool("pay")
+            };
+            let mut reservation = exclusive(instance.reserve(&call).await.unwrap());
+            reservation.commit(Outcome::Unknown, None).await.unwrap();
+            drop(reservation);
+            let held = operator.show(instance.id()).await.unwrap().summary.held;
+            let held = held.unwrap();
+            assert_eq!(held.args == input.args, is_kept);
+            let bytes = held.shortened.map(|shortened| shortened.bytes);
+            assert_eq!(bytes, (!is_kept).then_some(note + 11));
+            let refused = instance.reserve(&tool("pay")).await;
+            let Err(ReserveError::Refused(refused)) = refused else {
+                panic!("it is on hold");
+            };
+            let forgot = matches!(
+                refused.reason(),
+                Reason::Held {
+                    forgot_args: true,
+                    ..
+                }
+            );
+            assert_eq!(forgot, !is_kept);
+            drop(refused);
+            let settled = operator.settle(instance.id(), Outcome::Error, "it bounced");
+            assert_eq!(settled.await.unwrap().state, "failed");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_operator_settles_a_call_of_which_nobody_knows_what_it_did() {
+    let site = Site::default();
+    for engine in site.both(&bank()) {
         let (instance, operator) = (session(&engine), engine.operator());
         let not_held = operator
             .settle(instance.id(), Outcome::Error, "it bounced")

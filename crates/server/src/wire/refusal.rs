@@ -2,12 +2,16 @@
 
 use crate::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use interlock_proto::{Code, Refusal, refusal::RefusalData};
-use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
+use interlock_workflow::{Artifact, Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
 use serde::Serialize;
 use serde_json::Value;
 
 /// Where tool results say why they were refused.
 const REFUSAL: &str = "dev.interlock/refusal";
+
+/// What happens next to an instance on hold.
+const SETTLED: &str = "an operator finds out how that call ended and settles it; the workflow goes \
+                       on from there: then look at what is allowed";
 
 /// A refusal of a call, with what the gate knows about it.
 #[derive(Clone, Debug)]
@@ -70,8 +74,12 @@ impl CallRefusal {
         if let Some(path) = &path {
             text += &format!(" To get there: {}.", path_text(path));
         }
+        let mut refusal = Refusal::new(code).because(text);
+        if matches!(refused.reason(), Reason::Held { .. }) {
+            refusal = refusal.awaiting(SETTLED);
+        }
         Self {
-            refusal: Refusal::new(code).because(text),
+            refusal,
             gate: Some(Box::new(Guidance {
                 state: refused.state().to_owned(),
                 allowed,
@@ -140,10 +148,17 @@ fn reason_text(refused: &Refused<'_>) -> String {
     let why = match refused.reason() {
         Reason::NotInState => format!(" in state '{state}'"),
         Reason::Finished => format!(": the workflow has ended in state '{state}'"),
-        Reason::Held { artifact } => format!(
-            ": nobody knows what {} '{}' did, and an operator must decide",
-            artifact.kind, artifact.name
-        ),
+        Reason::Held {
+            artifact,
+            forgot_args,
+        } => {
+            let forgot = match forgot_args {
+                true => " without its arguments, which were too large to keep",
+                false => "",
+            };
+            let Artifact { kind, name } = artifact;
+            format!(": nobody knows what {kind} '{name}' did, and an operator must decide{forgot}")
+        }
         Reason::TooManyVisits { most: 1 } => format!(": state '{state}' may be visited once"),
         Reason::TooManyVisits { most } => {
             format!(": state '{state}' may be visited {most} times")

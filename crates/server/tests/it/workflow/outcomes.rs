@@ -243,6 +243,11 @@ async fn nobody_knows_what_a_held_call_did_and_nothing_goes_on() {
                  must decide. No tool is allowed now."
             )
         );
+        // Seen to fail with `retryable` and "wait for it to end".
+        let facts = &refused["_meta"]["dev.interlock/refusal"];
+        assert_eq!(facts["retryable"], false);
+        let hint = facts["hint"].as_str().unwrap();
+        assert!(hint.contains("settles it"), "{hint}");
     }
 }
 
