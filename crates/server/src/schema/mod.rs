@@ -216,16 +216,6 @@ mod tests {
     }
 
     #[test]
-    fn a_long_value_is_not_repeated() {
-        let schema =
-            schema(json!({"type": "object", "properties": {"a": {"type": "integer"}}})).unwrap();
-        let mistakes = schema
-            .check(&json!({"a": "x".repeat(1_000_000)}))
-            .unwrap_err();
-        assert!(mistakes.len() < 1_000, "{}", mistakes.len());
-    }
-
-    #[test]
     fn a_schema_is_judged_by_its_own_dialect() {
         let draft7 = json!({
             "$schema": "http://json-schema.org/draft-07/schema#",
@@ -235,11 +225,6 @@ mod tests {
         let draft7 = schema(draft7).unwrap();
         assert_eq!(draft7.check(&json!({"a": [1, "x"]})), Ok(()));
         assert!(draft7.check(&json!({"a": ["x"]})).is_err());
-        let unknown = json!({"$schema": "http://127.0.0.1:9/mine", "type": "object"});
-        let why = schema(unknown).unwrap_err();
-        assert!(why.contains("\"http://127.0.0.1:9/mine\""), "{why}");
-        assert!(why.contains("draft/2020-12"), "{why}");
-        assert!(schema(json!({"$schema": 5, "type": "object"})).is_err());
     }
 
     #[test]
@@ -251,16 +236,6 @@ mod tests {
                 assert!(built.is_ok(), "{dialect}: {built:?}");
             }
         }
-    }
-
-    #[test]
-    fn a_result_need_not_be_an_object() {
-        let of_result = |value: Value| Schema::of_result(value.as_object().unwrap());
-        let numbers = of_result(json!({"type": "array", "items": {"type": "integer"}})).unwrap();
-        assert_eq!(numbers.check(&json!([1, 2])), Ok(()));
-        assert!(numbers.check(&json!(["x"])).is_err());
-        assert_eq!(of_result(json!({})).unwrap().check(&json!(null)), Ok(()));
-        assert!(of_result(json!({"type": "array", "items": 5})).is_err());
     }
 
     /// Each level has two alternatives that both fit until the last one is reached.
@@ -296,19 +271,5 @@ mod tests {
         assert_eq!(bound(json!({"properties": {"x": {"$ref": "#"}}})), None);
         let both = json!({"properties": {"x": {"$ref": "#"}}, "oneOf": [{}, {}], "not": {}});
         assert_eq!(bound(both), Some(10));
-    }
-
-    #[test]
-    fn nothing_is_fetched() {
-        let outside =
-            json!({"type": "object", "properties": {"a": {"$ref": "http://127.0.0.1:9/x"}}});
-        assert!(schema(outside).is_err());
-    }
-
-    #[test]
-    fn what_is_no_object_schema_is_refused() {
-        assert!(schema(json!({"type": "string"})).is_err());
-        assert!(schema(json!({})).is_err());
-        assert!(schema(json!({"type": "object", "required": 5})).is_err());
     }
 }

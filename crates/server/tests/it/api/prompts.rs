@@ -3,7 +3,7 @@
 use crate::support::messages::codes;
 use interlock::{
     Builder, Context, Failure, Prompt, Server,
-    model::{ContentBlock, GetPromptResult, Icon, MetaObject, PromptMessage, Role},
+    model::{ContentBlock, GetPromptResult, Icon, JsonObject, MetaObject, PromptMessage, Role},
     schemars,
 };
 use interlock_testkit::{Client, Connection, connect};
@@ -27,6 +27,7 @@ struct Review {
     /// In which language the code is written.
     language: Language,
     /// How many remarks there should be.
+    #[schemars(title = "Remarks")]
     remarks: Option<u8>,
     #[serde(default)]
     strict: bool,
@@ -63,6 +64,7 @@ async fn a_typed_prompt_reads_its_arguments() {
                 },
                 {
                     "name": "remarks",
+                    "title": "Remarks",
                     "description": "How many remarks there should be.",
                     "required": false,
                 },
@@ -83,20 +85,34 @@ async fn a_typed_prompt_reads_its_arguments() {
             json!({"messages": [{"role": "user", "content": {"type": "text", "text": text}}]})
         );
     }
-    for (arguments, name) in [
-        (json!({}), "language"),
-        (json!({"remarks": "3"}), "language"),
-        (json!({"language": "cobol"}), "language"),
-        (json!({"language": "rust", "remarks": "many"}), "remarks"),
-        (json!({"language": "rust", "remarks": "256"}), "remarks"),
-        (json!({"language": "rust", "remarks": 3}), "remarks"),
-        (json!({"language": "rust", "strict": "yes"}), "strict"),
+    for (arguments, why) in [
+        (json!({}), "`language` is missing"),
+        (json!({"remarks": "3"}), "`language` is missing"),
+        (json!({"language": "cobol"}), "`language`"),
+        (json!({"language": "rust", "remarks": "many"}), "`remarks`"),
+        (json!({"language": "rust", "remarks": "256"}), "`remarks`"),
+        (
+            json!({"language": "rust", "remarks": 3}),
+            "`remarks` must be a string",
+        ),
+        (json!({"language": "rust", "strict": "yes"}), "`strict`"),
     ] {
         let answer = get(&mut client, "review", arguments).await;
         assert_eq!(codes(&answer), (-32602, 1021), "{answer}");
         let message = answer["error"]["message"].as_str().unwrap();
-        assert!(message.contains(&format!("`{name}`")), "{message}");
+        assert!(message.contains(why), "{message}");
     }
+}
+
+#[tokio::test]
+async fn a_map_of_anything_declares_nothing_and_is_given_what_came() {
+    let echo = |arguments: JsonObject, _: Context| async move { json!(arguments).to_string() };
+    let (mut client, _connection) = ready([Prompt::typed("map", echo)]).await;
+    let answer = client.request("prompts/list", json!({})).await;
+    assert_eq!(answer["result"]["prompts"], json!([{"name": "map"}]));
+    let answer = get(&mut client, "map", json!({"a": "1"})).await;
+    let content = &answer["result"]["messages"][0]["content"];
+    assert_eq!(content["text"], r#"{"a":"1"}"#);
 }
 
 #[derive(serde::Deserialize, schemars::JsonSchema)]

@@ -27,13 +27,14 @@ async fn read(client: &mut Client, uri: &str) -> Value {
 async fn a_handler_may_return_text_bytes_or_contents() {
     let contents = || {
         let one = ResourceContents::text("one", "x://dir/1");
-        vec![one, ResourceContents::blob("AA==", "")]
+        let other = ResourceContents::blob("AA==", "x://dir/2");
+        vec![one, ResourceContents::blob("AA==", ""), other]
     };
     let (mut client, _connection) = ready(vec![
         Resource::text("x://text", "hello"),
         Resource::blob("x://blob", [0, 255, 62]).mime_type("image/png"),
-        Resource::new("x://str", |_: Context| async { "hello" }),
-        Resource::new("x://bytes", |_: Context| async { Blob(vec![0, 255, 62]) }),
+        Resource::new("x://str", |_: Context| async { "hello" }).mime_type("a/b"),
+        Resource::new("x://bytes", |_: Context| async { Blob(vec![0, 255, 62]) }).mime_type("a/b"),
         Resource::new("x://json", |_: Context| async {
             Json(json!({"b": 1, "a": 2}))
         }),
@@ -53,8 +54,14 @@ async fn a_handler_may_return_text_bytes_or_contents() {
             "x://blob",
             json!([{"uri": "x://blob", "mimeType": "image/png", "blob": "AP8+"}]),
         ),
-        ("x://str", json!([{"uri": "x://str", "text": "hello"}])),
-        ("x://bytes", json!([{"uri": "x://bytes", "blob": "AP8+"}])),
+        (
+            "x://str",
+            json!([{"uri": "x://str", "mimeType": "a/b", "text": "hello"}]),
+        ),
+        (
+            "x://bytes",
+            json!([{"uri": "x://bytes", "mimeType": "a/b", "blob": "AP8+"}]),
+        ),
         (
             "x://json",
             json!([{"uri": "x://json", "mimeType": "application/json", "text": r#"{"b":1,"a":2}"#}]),
@@ -65,6 +72,7 @@ async fn a_handler_may_return_text_bytes_or_contents() {
             json!([
                 {"uri": "x://dir/1", "mimeType": "text/plain", "text": "one"},
                 {"uri": "x://vec", "blob": "AA=="},
+                {"uri": "x://dir/2", "blob": "AA=="},
             ]),
         ),
         (
@@ -72,6 +80,7 @@ async fn a_handler_may_return_text_bytes_or_contents() {
             json!([
                 {"uri": "x://dir/1", "mimeType": "text/plain", "text": "one"},
                 {"uri": "x://whole", "mimeType": "a/b", "blob": "AA=="},
+                {"uri": "x://dir/2", "blob": "AA=="},
             ]),
         ),
     ] {
@@ -138,12 +147,33 @@ async fn what_is_no_uri_is_refused_as_such_in_every_version() {
 
 #[test]
 fn a_resource_that_nobody_could_ask_for_is_found_when_the_server_is_built() {
-    for uri in ["", "rules", "x://a b", "x://a\n", "x://{id}", "1://a"] {
+    let longest = format!("x:{}", "a".repeat(8_190));
+    let build = |uri: &str| {
         let server = Server::builder("s", "0").resource(Resource::text(uri, ""));
-        let errors = server.build().unwrap_err().to_string();
+        server.build().map_err(|errors| errors.to_string())
+    };
+    for uri in ["note://rules", "urn:isbn:1", "a+b-c.d:", "x:é%20", &longest] {
+        assert!(build(uri).is_ok(), "{uri}");
+    }
+    for (uri, why) in [
+        ("", "scheme"),
+        ("rules", "scheme"),
+        ("://rules", "scheme"),
+        ("1x:rules", "scheme"),
+        ("/a:b", "scheme"),
+        ("é:b", "scheme"),
+        ("x://a b", "spaces"),
+        ("x:a\n", "control"),
+        ("x:\u{2028}", "spaces"),
+        ("x:\0", "control"),
+        ("x://{id}", "braces"),
+        (&format!("{longest}a"), "longer than 8192 bytes"),
+    ] {
+        let errors = build(uri).unwrap_err();
         assert!(
             errors.contains("cannot be the name of a resource"),
             "{errors}"
         );
+        assert!(errors.contains(why), "{errors}");
     }
 }

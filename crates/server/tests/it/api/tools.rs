@@ -120,6 +120,15 @@ async fn a_result_that_is_no_object_is_checked_all_the_same() {
     assert_eq!(result["isError"], true, "{result}");
     let text = result["content"][0]["text"].as_str().unwrap();
     assert!(text.contains("output schema"), "{text}");
+
+    let anything = Tool::new("t", |_: NoArguments, _: Context| async {
+        Json(Value::Null)
+    });
+    let anything = anything.output_schema(JsonObject::new());
+    let server = Server::builder("s", "0").tool(anything).build().unwrap();
+    let (mut client, _connection) = client_of(&server).await;
+    let (_, result) = client.call("t", json!({})).await;
+    assert_ne!(result["isError"], true, "{result}");
 }
 
 #[tokio::test]
@@ -154,18 +163,29 @@ fn built_with(input: Value) -> Result<Server, String> {
 
 #[test]
 fn a_schema_in_an_unknown_dialect_or_that_points_outside_is_found_when_the_server_is_built() {
-    let dialect = json!({"$schema": "https://example.com/mine", "type": "object"});
-    let why = built_with(dialect).unwrap_err();
-    assert!(why.contains("tool `t`"), "{why}");
-    assert!(
-        why.contains("dialect \"https://example.com/mine\""),
-        "{why}"
-    );
+    for dialect in [json!("https://example.com/mine"), json!(5)] {
+        let why = built_with(json!({"$schema": dialect, "type": "object"})).unwrap_err();
+        assert!(why.contains("tool `t`"), "{why}");
+        assert!(why.contains(&format!("dialect {dialect}")), "{why}");
+        assert!(why.contains("draft/2020-12"), "{why}");
+    }
     for outside in ["http://127.0.0.1:9/x", "file:///etc/passwd", "other.json"] {
         let points = json!({"type": "object", "properties": {"a": {"$ref": outside}}});
         let why = built_with(points).unwrap_err();
         assert!(why.contains("input schema of tool `t`"), "{why}");
         assert!(why.contains(outside), "{why}");
+    }
+}
+
+#[test]
+fn a_schema_that_describes_no_arguments_is_found_when_the_server_is_built() {
+    for wrong in [
+        json!({"type": "string"}),
+        json!({}),
+        json!({"type": "object", "required": 5}),
+    ] {
+        let why = built_with(wrong).unwrap_err();
+        assert!(why.contains("input schema of tool `t`"), "{why}");
     }
 }
 

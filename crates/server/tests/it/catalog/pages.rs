@@ -317,16 +317,20 @@ async fn what_was_read_says_how_long_it_may_be_kept() {
     let builder = Server::builder("s", "0")
         .resource(Resource::text("r://plain", ""))
         .resource(kept("r://kept"))
+        .resource(Resource::text("r://ever", "").cache(Duration::MAX, CacheScope::Public))
         .resource(Resource::new("r://own", own).cache(Duration::MAX, CacheScope::Public))
         .template(
-            template("t://{id}".to_owned()).cache(Duration::from_secs(1), CacheScope::Private),
+            template("t://{id}".to_owned())
+                .cache(Duration::from_micros(1_999), CacheScope::Private),
         );
     let (mut client, _connection) = connect(&builder.build().unwrap());
     for (uri, ttl, scope) in [
         ("r://plain", 0, "private"),
         ("r://kept", 60_000, "public"),
+        // The largest integer that every reader of JSON reads exactly.
+        ("r://ever", 9_007_199_254_740_991_u64, "public"),
         ("r://own", 5, "private"),
-        ("t://1", 1_000, "private"),
+        ("t://1", 1, "private"),
     ] {
         assert_eq!(hints(&mut client, uri).await, (json!(ttl), json!(scope)));
     }

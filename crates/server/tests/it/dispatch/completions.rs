@@ -102,6 +102,43 @@ async fn the_variables_of_a_template_are_completed_a_hundred_at_a_time() {
 }
 
 #[tokio::test]
+async fn a_client_is_told_a_hundred_values_and_what_is_known_of_the_rest() {
+    let some = |count: usize| Completion::new((0..count).map(|n| n.to_string()));
+    let two = || some(2);
+    let cases = [
+        (some(0), (0, json!(0), false)),
+        (some(1), (1, json!(1), false)),
+        (some(100), (100, json!(100), false)),
+        (some(101), (100, json!(101), true)),
+        (some(5_000), (100, json!(5_000), true)),
+        (two().total(2), (2, json!(2), false)),
+        (two().total(7), (2, json!(7), true)),
+        (two().more(), (2, json!(null), true)),
+        (two().total(7).more(), (2, json!(7), true)),
+        // It cannot have given more than there are.
+        (two().total(1), (2, json!(2), false)),
+        (two().total(usize::MAX), (2, json!(u32::MAX), true)),
+    ];
+    let given = cases.clone().map(|(completion, _)| completion);
+    let complete_one = move |partial: Partial, _: Context| {
+        let number: usize = partial.value.parse().unwrap();
+        std::future::ready(given[number].clone())
+    };
+    let prompt = Prompt::text("p", "")
+        .required("x")
+        .complete("x", complete_one);
+    let (mut client, _connection) = client_of_built(Server::builder("s", "0").prompt(prompt)).await;
+    for (number, (_, expected)) in cases.iter().enumerate() {
+        let asks = of_prompt("p", "x", &number.to_string());
+        let answer = complete(&mut client, asks).await;
+        let told = &answer["result"]["completion"];
+        let values = told["values"].as_array().unwrap().len();
+        let told = (values, told["total"].clone(), told["hasMore"] == true);
+        assert_eq!(told, *expected, "{number}");
+    }
+}
+
+#[tokio::test]
 async fn an_argument_that_nothing_completes_could_be_anything() {
     let (mut client, _connection) = client_of_built(server()).await;
     for params in [
