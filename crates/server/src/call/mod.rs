@@ -97,7 +97,8 @@ pub(crate) struct Sought {
 pub(crate) enum Purpose {
     /// To use what is called: the gate decides, and its end may move the instance.
     Use,
-    /// To suggest how an argument could be completed: no gate, and nothing moves.
+    /// To suggest how an argument could be completed: the gate hides what cannot be used now, and
+    /// nothing moves.
     Complete,
 }
 

@@ -29,6 +29,13 @@ pub(super) async fn find_instance(call: &mut Call) -> Result<(), Stop> {
     let opened = engine.open(&sought.source, &principal).boxed();
     let instance = call.wait_for(opened).await?.map_err(not_opened)?;
     call.shared_mut().belongs = Belongs::To(Arc::clone(&instance));
+    if call.start.purpose == Purpose::Complete {
+        // It looks at the gate itself, and leaves no entry in the journal.
+        let (handler, _) =
+            (sought.prepare)(&core, Some(instance.position()), false).map_err(CallRefusal::from)?;
+        call.start.handler = Some(handler);
+        return Ok(());
+    }
     if call.shared.caller.is_returning() {
         return Ok(sampling::take_up(call, &instance)?);
     }

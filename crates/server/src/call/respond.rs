@@ -120,7 +120,7 @@ fn respond_as_kept(call: &mut Call, said: FinalAnswer) {
             if let (Some(warning), Some(message)) = (warning, error["message"].as_str()) {
                 error["message"] = format!("{message} {warning}").into();
             }
-            Answer::Error(code, error)
+            result::errored(code, error, &stamp(call))
         }
         Err(Lapsed::Unreadable) => CallRefusal::from(Refusal::new(Code::InternalError)).into(),
     };
@@ -163,6 +163,12 @@ pub(super) fn refuse_ended(call: &mut Call, refusal: Refusal) {
         // It is not the gate's, which journals its own.
         let said = (refusal.code().number(), refusal.message());
         call.note(|instance, kind, name| instance.note_refused(kind, name, said));
+    }
+    let has_failed = *call.machine.state() == State::Result(End::Ran(invocation::Outcome::Error));
+    if has_failed && no.is_none() && call.start.kind != Kind::Tool {
+        // A handler that panicked took the edge of an error, as one does that says so.
+        call.results.reply = Some(Err(Failure::new(refusal.message())));
+        return respond(call);
     }
     let gate = no.and_then(|no| no.gate);
     refuse(call, CallRefusal { refusal, gate });

@@ -1,20 +1,21 @@
 //! `completion/complete`: what an argument could be.
 
 use crate::{
-    api::{Completers, Completion, Partial, Reply},
-    call::{Purpose, Start},
+    api::{Completers, Completion, HandlerCall, Partial, Reply},
+    call::{Purpose, Sought, Start, admission::Wanted},
     catalog::Catalog,
     context::multi_round::Round,
     core::Core,
     dispatch::{
         Plan, Request,
         params::{Meta, read},
+        plan_call::{self, Deciding, deciding_instance},
         prompt::unknown_prompt,
     },
     wire::result,
 };
 use interlock_proto::{Code, Refusal, refusal::shortened};
-use interlock_workflow::Kind;
+use interlock_workflow::{Kind, Position};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
@@ -22,7 +23,7 @@ use serde::{
 use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 /// Suggests what an argument could be. It is a call like others, so that it can take its time,
-/// be taken back and fail, but no workflow has a say in it.
+/// be taken back and fail, but it moves nothing. What cannot be used now completes to nothing.
 pub(crate) fn complete(core: &Core, request: Request<'_>) -> Result<Plan, Refusal> {
     let Complete {
         reference: Object(reference),
@@ -35,32 +36,60 @@ pub(crate) fn complete(core: &Core, request: Request<'_>) -> Result<Plan, Refusa
         value,
         arguments: arguments.unwrap_or_default(),
     };
-    let completers = reference.completers(&request.snapshot.catalog, &name)?;
+    let catalog = &request.snapshot.catalog;
+    let completers = reference.completers(catalog, &name)?;
+    let nothing = || {
+        let meta = core.stamp(request.version, None);
+        Ok(Plan::Answer(result::replied(no_completion(), meta)))
+    };
     let Some(handler) = completers.prepare(&name, partial) else {
-        let nothing = Completion::default().into_result();
-        let nothing = Reply::Completion(Box::new(nothing));
-        return Ok(Plan::Answer(result::replied(
-            nothing,
-            core.stamp(request.version, None),
-        )));
+        return nothing();
     };
-    let (kind, name) = match reference {
-        Reference::Prompt { name } => (Kind::Prompt, name),
-        Reference::Resource { uri } => (Kind::Resource, uri),
-    };
+    let names = reference.names(catalog);
+    let wanted = Wanted::new(reference.kind(), names[0].clone().into());
+    let deciding = deciding_instance(core, request, &wanted, None);
     let start = Start {
         purpose: Purpose::Complete,
-        kind,
-        name: name.into(),
-        timeout: None,
-        places: None,
-        handler: Some(handler),
-        input: None,
-        binding: None,
-        belongs: request.belongs(),
-        sought: None,
+        ..plan_call::start(wanted, (None, None), request.belongs())
+    };
+    let start = match deciding {
+        Ok(Deciding::Instance(instance))
+            if !is_admitted(core, instance.position(), start.kind, &names) =>
+        {
+            return nothing();
+        }
+        // Without a handle nothing that is bound can be used.
+        Err(_) => return nothing(),
+        Ok(Deciding::None | Deciding::Instance(_)) => Start {
+            handler: Some(handler),
+            ..start
+        },
+        Ok(Deciding::Find(source)) => {
+            let kind = start.kind;
+            let prepare = Box::new(move |core: &Core, at: Option<Position>, _| {
+                let is_admitted = at.is_some_and(|at| is_admitted(core, at, kind, &names));
+                let nothing = || HandlerCall::new(|_| async { Ok(no_completion()) });
+                Ok((if is_admitted { handler } else { nothing() }, None))
+            });
+            Start {
+                sought: Some(Box::new(Sought { source, prepare })),
+                ..start
+            }
+        }
     };
     Ok(Plan::Call(start, Round::default()))
+}
+
+/// Whether the gate admits what is meant, by one of its names.
+fn is_admitted(core: &Core, at: Position, kind: Kind, names: &[String]) -> bool {
+    core.workflow().is_none_or(|workflow| {
+        let mut names = names.iter();
+        names.any(|name| workflow.admit(at, kind, name).is_ok())
+    })
+}
+
+fn no_completion() -> Reply {
+    Reply::Completion(Box::new(Completion::default().into_result()))
 }
 
 fn unknown_resource(uri: &str) -> Refusal {
@@ -89,6 +118,26 @@ enum Reference {
 }
 
 impl Reference {
+    const fn kind(&self) -> Kind {
+        match self {
+            Self::Prompt { .. } => Kind::Prompt,
+            Self::Resource { .. } => Kind::Resource,
+        }
+    }
+
+    /// By which names a workflow may know what is meant: a template by its text first, and by the
+    /// URI that the client has.
+    fn names(&self, catalog: &Catalog) -> Vec<String> {
+        match self {
+            Self::Prompt { name } => vec![name.clone()],
+            Self::Resource { uri } => {
+                let template = catalog.template_of(uri);
+                let text = template.map(|template| template.pattern.as_str().to_owned());
+                text.into_iter().chain([uri.clone()]).collect()
+            }
+        }
+    }
+
     /// What completes the arguments of what is meant, if that has this one.
     fn completers<'a>(
         &self,

@@ -5,9 +5,10 @@ use crate::{
     wire::{
         refusal::CallRefusal,
         result_meta::{EncodedMeta, ResultMeta},
+        workflow_meta::WORKFLOW,
     },
 };
-use interlock_proto::{Code, Refusal, RpcCode, era::Era, invocation};
+use interlock_proto::{RpcCode, era::Era, invocation};
 use interlock_workflow::{Kind, Outcome};
 use rmcp::model::ResultType;
 use serde_json::{Value, json};
@@ -29,15 +30,31 @@ impl From<CallRefusal> for Answer {
     }
 }
 
-/// The answer to a call that is refused: only the model of a tool call reads it as a result.
+/// The answer to a call that is refused: only the model of a tool call reads it as a result. Both
+/// say where the instance stands.
 pub(crate) fn refused(kind: Kind, refusal: CallRefusal, meta: ResultMeta<'_>) -> Answer {
     match kind {
         Kind::Tool => replied(refusal.into_tool_result().into(), meta),
-        Kind::Resource | Kind::Prompt => refusal.into(),
+        Kind::Resource | Kind::Prompt => {
+            errored(refusal.refusal.rpc_code(), refusal.into_error(), &meta)
+        }
     }
 }
 
-/// The answer to a call whose handler has failed.
+/// The answer to a call that ends in this error, with where its instance stands among the `data`.
+pub(crate) fn errored(code: RpcCode, mut error: Value, meta: &ResultMeta<'_>) -> Answer {
+    if let (Some(workflow), Value::Object(error)) = (&meta.workflow, &mut error) {
+        let data = error.entry("data").or_insert_with(|| json!({}));
+        // What a mounted handler says in another form is passed on as it is.
+        if let Value::Object(data) = data {
+            data.insert(WORKFLOW.to_owned(), workflow.value());
+        }
+    }
+    Answer::Error(code, error)
+}
+
+/// The answer to a call whose handler has failed. That is no refusal: the call has ended in its
+/// `error` outcome, which may have moved the instance.
 pub(crate) fn failed(kind: Kind, failure: &Failure, meta: ResultMeta<'_>) -> Answer {
     if let Some(refusal) = failure.refusal() {
         let refusal = CallRefusal::from(refusal.clone());
@@ -49,7 +66,7 @@ pub(crate) fn failed(kind: Kind, failure: &Failure, meta: ResultMeta<'_>) -> Ans
         };
     }
     if let Some((code, error)) = failure.rpc_error() {
-        return Answer::Error(code, error);
+        return errored(code, error, &meta);
     }
     match kind {
         Kind::Tool => {
@@ -57,8 +74,9 @@ pub(crate) fn failed(kind: Kind, failure: &Failure, meta: ResultMeta<'_>) -> Ans
             replied(CallToolResult::error(content).into(), meta)
         }
         Kind::Resource | Kind::Prompt => {
-            let refusal = Refusal::new(Code::InternalError).because(failure.to_string());
-            CallRefusal::from(refusal).into()
+            let code = RpcCode::INTERNAL_ERROR;
+            let error = json!({ "code": code.0, "message": failure.to_string() });
+            errored(code, error, &meta)
         }
     }
 }

@@ -8,7 +8,10 @@ use crate::support::{
 };
 use interlock::{
     Builder, Completion, Context, Failure, Partial, Prompt, Resource, ResourceTemplate, Server,
-    Workflow, model::JsonObject, workflow::end,
+    Workflow,
+    model::JsonObject,
+    store::MemoryStore,
+    workflow::{Scope, Settings, end},
 };
 use interlock_testkit::{Client, ManualClock, connect};
 use serde_json::{Value, json};
@@ -273,52 +276,74 @@ fn completing_what_is_not_there_is_found_when_the_server_is_built() {
     );
 }
 
-/// The prompt is bound in another state only: that does not keep anybody from filling it in.
+/// Its completer tells where it runs, and so whether it runs at all.
 #[tokio::test]
-async fn no_workflow_stands_before_a_completion_and_nothing_moves() {
-    let flow = Workflow::builder("w")
-        .state("a", |s| s.initial().tool("go", |t| t.success("b")))
-        .state("b", |s| {
-            s.prompt("review", |p| p.success(end("a")))
-                .resource("order://{region}/{id}", |r| r.success(end("a")))
-        })
-        .build()
-        .unwrap();
+async fn only_what_can_be_used_now_is_completed_and_nothing_moves() {
     let place = |_: Partial, context: Context| async move {
         let told = [context.state(), context.instance().map(|_| "instance")];
         told.map(|said| said.unwrap_or("nothing").to_owned())
             .to_vec()
     };
-    let builder = Server::builder("s", "0")
-        .prompt(review().complete("free", place))
-        .template(orders())
-        .tool(tool("go"))
-        .tool(tool("nowhere"))
-        .workflow(flow);
-    let (mut client, _connection) = client_of_built(builder).await;
-    let answer = complete(&mut client, of_prompt("review", "free", "")).await;
-    assert_eq!(
-        answer["result"]["completion"]["values"],
-        json!(["a", "instance"])
-    );
-    assert_eq!(answer["result"].get("_meta"), None, "{answer}");
-    assert_eq!(state(&mut client).await, "a");
-    client.call("go", json!({})).await;
-    for params in [
-        of_prompt("review", "language", ""),
-        of_resource("order://{region}/{id}", "region"),
-    ] {
-        let (before, answer) = client.exchange("completion/complete", params).await;
-        assert_eq!(before, [] as [Value; 0]);
-        assert!(answer["result"]["completion"].is_object(), "{answer}");
-        assert_eq!(state(&mut client).await, "b");
+    let built = |scope| {
+        let settings = Settings {
+            scope,
+            ..Settings::default()
+        };
+        let flow = Workflow::builder("w")
+            .settings(settings)
+            .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+            .state("b", |s| {
+                s.prompt("review", |p| p.success(end("a")))
+                    .resource("order://{region}/{id}", |r| r.success(end("a")))
+            })
+            .build()
+            .unwrap();
+        Server::builder("s", "0")
+            .prompt(review().complete("free", place))
+            .template(orders())
+            .tool(tool("go"))
+            .tool(tool("nowhere"))
+            .workflow(flow)
+    };
+    let wanted = || {
+        [
+            of_prompt("review", "free", ""),
+            of_resource("order://{region}/{id}", "region"),
+            of_resource("order://eu/7", "region"),
+        ]
+    };
+    let nothing = json!({"values": [], "total": 0, "hasMore": false});
+    for scope in [Scope::Session, Scope::Global] {
+        let store = MemoryStore::default();
+        let builder = built(scope).store(Arc::new(store.clone()));
+        let (mut client, _connection) = client_of_built(builder).await;
+        for params in wanted() {
+            let answer = complete(&mut client, params.clone()).await;
+            assert_eq!(answer["result"]["completion"], nothing, "{params}");
+            let answer = complete(&mut client, modern(params.clone())).await;
+            assert_eq!(answer["result"]["completion"], nothing, "{params}");
+        }
+        assert_eq!(state(&mut client).await, "a");
+        client.call("go", json!({})).await;
+        for params in wanted() {
+            let (before, answer) = client.exchange("completion/complete", params).await;
+            assert_eq!(before, [] as [Value; 0]);
+            assert_ne!(answer["result"]["completion"], nothing, "{answer}");
+            assert_eq!(answer["result"].get("_meta"), None, "{answer}");
+            assert_eq!(state(&mut client).await, "b");
+        }
+        let answer = complete(&mut client, of_prompt("review", "free", "")).await;
+        let values = &answer["result"]["completion"]["values"];
+        assert_eq!(*values, json!(["b", "instance"]));
+        // Without a session only an instance that all share can have come so far.
+        let params = modern(of_prompt("review", "free", ""));
+        let answer = complete(&mut client, params).await;
+        let values = &answer["result"]["completion"]["values"];
+        match scope {
+            Scope::Global => assert_eq!(*values, json!(["b", "instance"])),
+            Scope::Session | Scope::Principal | Scope::Handle => assert_eq!(*values, json!([])),
+        }
     }
-    let params = modern(of_prompt("review", "free", ""));
-    let answer = complete(&mut client, params).await;
-    assert_eq!(
-        answer["result"]["completion"]["values"],
-        json!(["nothing", "nothing"])
-    );
 }
 
 #[tokio::test]
@@ -347,10 +372,13 @@ async fn a_completion_can_fail_panic_hang_and_be_taken_back() {
         .clock(clock.clone());
     let (mut client, _connection) = client_of_built(builder).await;
     let answer = complete(&mut client, of_prompt("p", "fails", "")).await;
-    assert_eq!(codes(&answer), (-32603, 1079));
-    assert_eq!(answer["error"]["message"], "no idea");
+    assert_eq!(
+        answer["error"],
+        json!({"code": -32603, "message": "no idea"})
+    );
     let answer = complete(&mut client, of_prompt("p", "panics", "")).await;
-    assert_eq!(codes(&answer), (-32603, 1079), "{answer}");
+    let panicked = json!({"code": -32603, "message": "the handler panicked"});
+    assert_eq!(answer["error"], panicked);
 
     let params = of_prompt("p", "hangs", "");
     let id = client.begin("completion/complete", params.clone()).await;

@@ -332,7 +332,13 @@ async fn what_fails_or_panics_takes_the_edge_of_an_error() {
     for_both_in_both_eras(async |mut stage| {
         for does in ["fail", "panic"] {
             let answer = stage.try_to(does).await;
-            assert_eq!(answer["error"]["code"], -32603, "{answer}");
+            let error = &answer["error"];
+            assert_eq!(error["code"], -32603, "{answer}");
+            // A step was taken, so nothing may say that the same request can simply be repeated.
+            assert_eq!(error["data"].get("refusal"), None, "{answer}");
+            let place = &error["data"]["dev.interlock/workflow"];
+            assert_eq!(place["state"], "failed", "{answer}");
+            assert_eq!(place["next"], json!(["end"]));
             stage.has_moved("error", "failed").await;
         }
     })
@@ -346,6 +352,8 @@ async fn what_takes_too_long_takes_the_edge_of_a_timeout() {
         stage.clock.advance(30 * SECOND);
         let (_, answer) = stage.client.until(id).await;
         assert_eq!(codes(&answer), (-32603, 1069));
+        let place = &answer["error"]["data"]["dev.interlock/workflow"];
+        assert_eq!(place["state"], "late", "{answer}");
         stage.has_moved("timeout", "late").await;
     })
     .await;
