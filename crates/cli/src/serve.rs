@@ -5,14 +5,14 @@ use crate::control;
 use crate::{Stop, block_on, load, load::Source, terminal::Look};
 use anyhow::anyhow;
 use interlock::{
-    AllowedHosts, HttpOptions, Rules, Server, until_signalled,
+    AllowedHosts, HttpOptions, Rates, Rules, Server, until_signalled,
     workflow::file::{File, parse_duration},
 };
 use interlock_gateway::Options;
 use std::{
     io::{self, Write},
     net::IpAddr,
-    num::NonZeroUsize,
+    num::{NonZeroU32, NonZeroUsize},
     path::PathBuf,
     time::Duration,
 };
@@ -75,6 +75,15 @@ pub(crate) struct Arguments {
     /// How long running calls may take once the server is ending [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     drain_timeout: Option<Duration>,
+    /// How many calls a client may make in a second [default: 10000]
+    #[arg(long, value_name = "CALLS")]
+    calls_per_second: Option<NonZeroU32>,
+    /// How many calls a client may make in a minute [default: any number]
+    #[arg(long, value_name = "CALLS")]
+    calls_per_minute: Option<NonZeroU32>,
+    /// How many completions a client may ask for in a second [default: 1000]
+    #[arg(long, value_name = "COMPLETIONS")]
+    completions_per_second: Option<NonZeroU32>,
     /// How long to wait for the client's first request [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     initialize_timeout: Option<Duration>,
@@ -92,6 +101,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
     let mut builder = interlock_gateway::builder(&file, source.folder(), &options)
         .map_err(anyhow::Error::new)?
         .connections(rules);
+    let per_second = arguments.calls_per_second.or(Rates::CALLS.per_second);
+    let per_minute = arguments.calls_per_minute;
+    builder = builder.call_rates(Rates {
+        per_second,
+        per_minute,
+    });
+    if let Some(most) = arguments.completions_per_second {
+        builder = builder.completion_rates(Rates::per_second(most));
+    }
     if let Some(timeout) = arguments.tool_timeout {
         builder = builder.tool_timeout(timeout);
     }

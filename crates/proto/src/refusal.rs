@@ -9,7 +9,7 @@ use crate::{
     era::{self, Era},
 };
 use serde::{Serialize, Serializer, ser::SerializeMap};
-use std::{borrow::Cow, fmt};
+use std::{borrow::Cow, fmt, time::Duration};
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -289,6 +289,7 @@ struct Reasons {
     required: Option<Ability>,
     uri: Option<Box<str>>,
     awaits: Option<&'static str>,
+    retry_after: Option<Duration>,
 }
 
 impl Refusal {
@@ -305,6 +306,7 @@ impl Refusal {
             required: None,
             uri: None,
             awaits: None,
+            retry_after: None,
         }))
     }
 
@@ -319,6 +321,13 @@ impl Refusal {
     #[must_use]
     pub fn awaiting(mut self, what: &'static str) -> Self {
         self.0.awaits = Some(what);
+        self
+    }
+
+    /// Says after which time the same request can succeed.
+    #[must_use]
+    pub fn after(mut self, wait: Duration) -> Self {
+        self.0.retry_after = Some(wait);
         self
     }
 
@@ -403,6 +412,12 @@ impl Refusal {
         &self.0.message
     }
 
+    /// After which time the same request can succeed, if that is known.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.0.retry_after
+    }
+
     /// The object that `data.refusal` holds.
     #[must_use]
     pub fn facts(&self) -> RefusalData {
@@ -412,8 +427,13 @@ impl Refusal {
             name: facts.name,
             hint: self.0.awaits.unwrap_or(facts.hint),
             retryable: facts.retry == Retry::Later && self.0.awaits.is_none(),
+            retry_after_ms: self.0.retry_after.map(millis),
         }
     }
+}
+
+fn millis(wait: Duration) -> u64 {
+    u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What a client learns about a refusal besides its message.
@@ -427,6 +447,9 @@ pub struct RefusalData {
     pub hint: &'static str,
     /// Whether the same request can succeed later.
     pub retryable: bool,
+    /// After which time it can, if that is known.
+    #[serde(rename = "retryAfterMs", skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
 }
 
 /// As the `error` member of a JSON-RPC message.
@@ -536,6 +559,18 @@ mod tests {
             (held.retryable, held.hint),
             (false, "an operator settles it")
         );
+    }
+
+    #[test]
+    fn a_refusal_that_knows_how_long_to_wait_says_so() {
+        let refusal = Refusal::new(Code::RateLimitPerSecond);
+        let json = |refusal| serde_json::to_value(refusal).unwrap();
+        assert_eq!(
+            json(refusal.clone())["data"]["refusal"].get("retryAfterMs"),
+            None
+        );
+        let refusal = refusal.after(Duration::from_millis(250));
+        assert_eq!(json(refusal)["data"]["refusal"]["retryAfterMs"], 250);
     }
 
     #[test]

@@ -9,7 +9,10 @@ use crate::{
         snapshot::LiveCatalog,
     },
     context::{environment::Environment, request_state::Sealer},
-    core::{Bounds, Core},
+    core::{
+        Bounds, Core,
+        rates::{CallRates, Rates},
+    },
     effect_runner::{self, Effect, Effects},
     model::{Implementation, failure::Failure},
     mount::{Mount, Mounted},
@@ -50,6 +53,8 @@ pub struct Builder {
     ask_timeout: Duration,
     subscriptions: subscription::Rules,
     bounds: Bounds,
+    call_rates: Rates,
+    completion_rates: Rates,
     secret: Option<Vec<u8>>,
     older_secrets: Vec<Vec<u8>>,
     lifespan: Lifespan,
@@ -79,6 +84,8 @@ impl Builder {
             ask_timeout: Duration::from_secs(5 * 60),
             subscriptions: subscription::Rules::default(),
             bounds: Bounds::default(),
+            call_rates: Rates::CALLS,
+            completion_rates: Rates::COMPLETIONS,
             secret: None,
             older_secrets: Vec::new(),
             lifespan: Lifespan::default(),
@@ -294,6 +301,34 @@ impl Builder {
         self
     }
 
+    /// How many calls of tools, resources and prompts a client may make: 10,000 per second unless
+    /// this says otherwise. What is beyond is refused, and told how long to wait (1057, 1058).
+    ///
+    /// All sessions of a principal are one client. An anonymous client is a session (on stdio a
+    /// connection); without a session all anonymous clients are one.
+    ///
+    /// ```
+    /// use interlock::{Rates, Server};
+    /// use std::num::NonZeroU32;
+    ///
+    /// let server = Server::builder("shop", "1.0.0").call_rates(Rates {
+    ///     per_second: NonZeroU32::new(50),
+    ///     per_minute: NonZeroU32::new(600),
+    /// });
+    /// # let _ = server;
+    /// ```
+    pub const fn call_rates(mut self, rates: Rates) -> Self {
+        self.call_rates = rates;
+        self
+    }
+
+    /// How many completions of arguments a client may ask for: 1,000 per second unless this says
+    /// otherwise. They are counted as calls are, and apart from them.
+    pub const fn completion_rates(mut self, rates: Rates) -> Self {
+        self.completion_rates = rates;
+        self
+    }
+
     /// How long a workflow that was started by `workflow_start` is kept after its last use; 24
     /// hours by default. Then its id is unknown.
     pub const fn handle_idle(mut self, idle: Duration) -> Self {
@@ -409,6 +444,7 @@ impl Builder {
             environment: Arc::new(environment),
             subscriptions: self.subscriptions,
             bounds: self.bounds,
+            call_rates: CallRates::new(self.call_rates, self.completion_rates, self.clock.now()),
             lifespan,
             keeps_meta: !self.mounts.is_empty(),
             background,

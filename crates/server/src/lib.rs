@@ -64,7 +64,7 @@ pub use api::{
 pub use builder::Builder;
 pub use catalog::build_error::{BuildError, BuildErrors};
 pub use context::Context;
-pub use core::Bounds;
+pub use core::{Bounds, rates::Rates};
 pub use effect_runner::{Effect, EffectContext, OnFailure};
 pub use interlock_engine::{
     ApprovalRequest, Clock, Details, Done, MemoryError, Operator, OperatorError, Principal,
@@ -87,7 +87,7 @@ pub use mount::{Mount, MountError};
 pub use schemars;
 pub use server::Server;
 pub use transport::{
-    http::{host_check::AllowedHosts, options::HttpOptions, rates::Rates},
+    http::{host_check::AllowedHosts, options::HttpOptions},
     stdio::until_signalled,
 };
 

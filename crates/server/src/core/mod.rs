@@ -4,6 +4,7 @@
 //! transport and no mounted handler.
 
 pub(crate) mod handle_refusals;
+pub(crate) mod rates;
 
 use crate::{
     api::{drop_quietly, lifespan::Lifespan},
@@ -14,6 +15,7 @@ use crate::{
         snapshot::{CatalogSnapshot, LiveCatalog},
     },
     context::{environment::Environment, request_state::Sealer},
+    core::rates::CallRates,
     model::{Implementation, change::ServerChange},
     outbound::subscribers::Subscribers,
     wire::{
@@ -97,6 +99,7 @@ pub(crate) struct Core {
     pub(crate) environment: Arc<Environment>,
     pub(crate) subscriptions: subscription::Rules,
     pub(crate) bounds: Bounds,
+    pub(crate) call_rates: CallRates,
     pub(crate) lifespan: Arc<Lifespan>,
     /// Whether handlers read the `_meta` of requests as it was written: mounted ones do.
     pub(crate) keeps_meta: bool,

@@ -19,14 +19,15 @@ use crate::{
     call::Start,
     catalog::{Listing, header_params::CheckHeaders, pages::ListSource, snapshot::CatalogSnapshot},
     context::{Belongs, multi_round::Round},
-    core::Core,
+    core::{Core, rates::SessionUse},
     wire::result::Answer,
 };
 use interlock_engine::{Instance, Principal};
 use interlock_proto::{
-    Code, Params, Refusal, Version,
+    Code, Params, Refusal, Time, Version,
     era::{Era, Method, Modern},
 };
+use interlock_workflow::Kind;
 use serde_json::{Value, value::RawValue};
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -58,6 +59,9 @@ pub(crate) struct Request<'a> {
     /// The instance of the connection; stateless requests have none.
     pub(crate) instance: Option<&'a Arc<Instance>>,
     pub(crate) principal: &'a Principal,
+    /// What its session has used up of its rates, if it came in one.
+    pub(crate) used: Option<&'a SessionUse>,
+    pub(crate) at: Time,
     /// What a stateless request says about itself.
     pub(crate) modern: Option<&'a Modern<'a>>,
     /// The headers that have to say what its arguments say.
@@ -89,7 +93,21 @@ impl<'a> Request<'a> {
 
 /// Reads the parameters of a method that may be called, and says what it leads to.
 pub(crate) fn plan(core: &Arc<Core>, request: Request<'_>) -> Result<Plan, Refusal> {
-    match request.method {
+    let Request {
+        method,
+        used,
+        principal,
+        at,
+        ..
+    } = request;
+    match core.call_rates.check(method, used, principal, at) {
+        Err(refusal) if method == Method::ToolsCall => {
+            // The model reads it.
+            return Ok(plan_call::refuse(core, request, Kind::Tool, refusal.into()));
+        }
+        checked => checked?,
+    }
+    match method {
         Method::Ping => Ok(Plan::Ready(raw(&serde_json::json!({})))),
         Method::Discover => Ok(Plan::Ready(raw(&core.discover_result()))),
         Method::ToolsList => list(core, request, Listing::Tools),

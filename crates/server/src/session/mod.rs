@@ -36,7 +36,7 @@ use crate::{
         client_link::{AnswerSender, ClientLink},
         environment::Environment,
     },
-    core::Core,
+    core::{Core, rates::SessionUse},
     model::{
         change::{ChangeNotification, ServerChange},
         elicitation::Question,
@@ -76,6 +76,8 @@ pub(crate) struct ClientSession {
     pub(crate) core: Arc<Core>,
     principal: Principal,
     rules: connection::Rules,
+    /// What counts against its rates.
+    used: SessionUse,
     /// Where messages go that belong to no request.
     route: Route,
     instance: Option<Arc<Instance>>,
@@ -117,6 +119,7 @@ impl ClientSession {
     ) -> Arc<Self> {
         let session = Arc::new_cyclic(|session: &Weak<Self>| Self {
             core: Arc::clone(core),
+            used: core.call_rates.of_session(&principal, core.clock.now()),
             principal,
             rules,
             route,

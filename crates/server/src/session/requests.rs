@@ -90,6 +90,8 @@ impl ClientSession {
                     Lane::Stateless(_) => None,
                 },
                 principal: &self.principal,
+                used: Some(&self.used),
+                at: incoming.at,
                 modern: incoming.modern.as_ref(),
                 headers: None,
             },

@@ -7,6 +7,7 @@ mod call;
 mod catalog;
 mod clients;
 mod context;
+mod core;
 mod dispatch;
 mod examples;
 mod mount;

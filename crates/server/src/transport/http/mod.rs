@@ -11,7 +11,6 @@ mod event_stream;
 mod headers;
 pub(crate) mod host_check;
 pub(crate) mod options;
-pub(crate) mod rates;
 mod response;
 mod resumption;
 mod routes;

@@ -1,8 +1,7 @@
 //! How a server is served over HTTP.
 
 use crate::{
-    api::auth::Authenticator,
-    transport::http::{host_check::AllowedHosts, rates::Rates},
+    api::auth::Authenticator, core::rates::Rates, transport::http::host_check::AllowedHosts,
 };
 use interlock_proto::session;
 use std::{fmt, sync::Arc, time::Duration};
@@ -84,7 +83,9 @@ impl HttpOptions {
         self
     }
 
-    /// How many requests a principal may send. Default: any number.
+    /// How many requests a principal may send, of whatever kind. Anonymous clients count together.
+    /// Default: any number. Calls have rates of their own: see
+    /// [`Builder::call_rates`](crate::Builder::call_rates).
     pub const fn rates(mut self, rates: Rates) -> Self {
         self.rates = rates;
         self

@@ -2,7 +2,7 @@
 
 use crate::{
     api::auth::Denied,
-    transport::http::{event_stream::EventStream, headers::SESSION, rates::RateExceeded},
+    transport::http::{event_stream::EventStream, headers::SESSION},
     wire::{self, AnswerKind},
 };
 use bytes::Bytes;
@@ -138,9 +138,9 @@ pub(crate) fn denied(denied: &Denied) -> ErrorResponse {
 }
 
 /// The client sends too many requests.
-pub(crate) fn exceeded(exceeded: &RateExceeded) -> ErrorResponse {
-    let mut response = refused(&exceeded.refusal);
-    let after = exceeded.retry_after;
+pub(crate) fn exceeded(refusal: &Refusal) -> ErrorResponse {
+    let mut response = refused(refusal);
+    let after = refusal.retry_after().unwrap_or_default();
     let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
     let headers = response.headers_mut();
     headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));

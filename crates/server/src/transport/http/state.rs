@@ -2,14 +2,13 @@
 
 use crate::{
     api::auth::Authenticator,
-    core::Core,
+    core::{Core, rates::RateLimits},
     transport::http::{
         body::{BodyBytes, BodyError, BodyReader},
         event_stream::{EventStreamOptions, KeepAlive},
         headers::KnownHeaders,
         host_check::HostCheck,
         options::HttpOptions,
-        rates::{RateLimits, Rates},
         response::{self, ErrorResponse},
         sessions::Sessions,
     },
@@ -32,8 +31,7 @@ pub(crate) struct HttpState {
     pub(crate) sessions: Arc<Sessions>,
     host_check: HostCheck,
     authenticator: Option<Arc<dyn Authenticator>>,
-    /// None: requests are not limited.
-    rates: Option<RateLimits>,
+    rates: RateLimits,
     in_flight: Arc<Semaphore>,
     bodies: BodyReader,
     body_timeout: Duration,
@@ -61,8 +59,7 @@ impl HttpState {
             sessions: Sessions::new(inner, options),
             host_check: options.hosts.host_check().map_err(wrong)?,
             authenticator: options.authenticator.clone(),
-            rates: (options.rates != Rates::default())
-                .then(|| RateLimits::new(options.rates, inner.clock.now())),
+            rates: RateLimits::new(options.rates, inner.clock.now()),
             in_flight: Arc::new(Semaphore::new(in_flight)),
             bodies: BodyReader::new(inner.limits.bytes, options.body_memory),
             body_timeout: options.body_timeout,
@@ -89,11 +86,9 @@ impl HttpState {
                 .await
                 .map_err(|denied| response::denied(&denied))?,
         };
-        if let Some(rates) = &self.rates {
-            rates
-                .check(&principal, self.inner.clock.now())
-                .map_err(|exceeded| response::exceeded(&exceeded))?;
-        }
+        self.rates
+            .check(&principal, self.inner.clock.now())
+            .map_err(|refusal| response::exceeded(&refusal))?;
         Ok(principal)
     }
 

@@ -103,6 +103,8 @@ fn plan(
                 version,
                 instance: None,
                 principal,
+                used: None,
+                at: http.inner.clock.now(),
                 modern: Some(modern),
                 headers: Some(headers.all),
             },

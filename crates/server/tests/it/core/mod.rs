@@ -1,0 +1,3 @@
+//! What all requests share.
+
+mod rates;
