@@ -84,8 +84,8 @@ pub(crate) struct Arguments {
     /// How many completions a client may ask for in a second [default: 1000]
     #[arg(long, value_name = "COMPLETIONS")]
     completions_per_second: Option<NonZeroU32>,
-    /// How long to wait for the client's first request [default: 30s]
-    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    /// How long to wait for the first request on standard input [default: 30s]
+    #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "http")]
     initialize_timeout: Option<Duration>,
 }
 

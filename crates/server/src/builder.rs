@@ -21,7 +21,7 @@ use crate::{
     wire::result_meta::EncodedMeta,
 };
 use interlock_engine::{Clock, Engine, EngineBuilder, StoreTimeout, SystemClock};
-use interlock_proto::{connection, frame::Limits, invocation::Times, negotiation, subscription};
+use interlock_proto::{connection, frame::Limits, invocation::Times, subscription};
 use interlock_store::{MemoryStore, Store};
 use interlock_workflow::{Finding, Severity, Workflow};
 use std::{fmt, future::Future, mem, num::NonZeroUsize, sync::Arc, time::Duration};
@@ -46,7 +46,6 @@ pub struct Builder {
     store: Option<Arc<dyn Store>>,
     clock: Arc<dyn Clock>,
     rules: connection::Rules,
-    negotiation: negotiation::Rules,
     limits: Limits,
     times: Times,
     tool_timeout: Option<Duration>,
@@ -77,7 +76,6 @@ impl Builder {
             store: None,
             clock: Arc::new(SystemClock::new()),
             rules: connection::Rules::default(),
-            negotiation: negotiation::Rules::default(),
             limits: Limits::default(),
             times: Times::default(),
             tool_timeout: None,
@@ -167,15 +165,10 @@ impl Builder {
         self
     }
 
-    /// The timeouts and limits of connections.
+    /// The timeouts and limits of connections. Over HTTP a session begins with `initialize`, and
+    /// [`HttpOptions::session`](crate::HttpOptions::session) says when an idle one ends.
     pub const fn connections(mut self, rules: connection::Rules) -> Self {
         self.rules = rules;
-        self
-    }
-
-    /// How long the handshake may take once the client has made its offer.
-    pub const fn negotiation_timeout(mut self, patience: Duration) -> Self {
-        self.negotiation = negotiation::Rules { patience };
         self
     }
 
@@ -427,6 +420,8 @@ impl Builder {
         let background = TaskTracker::new();
         // It only says that waiting for the last task may end; more tasks can follow.
         background.close();
+        let now = self.clock.now();
+        let call_rates = CallRates::new(self.call_rates, self.completion_rates, now);
         let core = Core {
             server_meta: EncodedMeta::of_server(&self.info),
             info: self.info,
@@ -436,7 +431,6 @@ impl Builder {
             store,
             clock: self.clock,
             rules: self.rules,
-            negotiation: self.negotiation,
             limits: self.limits,
             times,
             subscribers: Subscribers::default(),
@@ -444,7 +438,7 @@ impl Builder {
             environment: Arc::new(environment),
             subscriptions: self.subscriptions,
             bounds: self.bounds,
-            call_rates: CallRates::new(self.call_rates, self.completion_rates, self.clock.now()),
+            call_rates,
             lifespan,
             keeps_meta: !self.mounts.is_empty(),
             background,

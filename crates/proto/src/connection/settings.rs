@@ -7,9 +7,11 @@ use std::time::Duration;
 /// What a server may choose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// How long to wait for the first `initialize` or 2026-07-28 request.
+    /// How long to wait for the first `initialize` or 2026-07-28 request. It has no meaning over
+    /// HTTP, where a session begins with `initialize`.
     pub initialize: Option<Duration>,
-    /// After how long an idle connection is closed; never on stdio.
+    /// After how long an idle connection is closed: never, unless this says so. Over HTTP the
+    /// session's own rules say when it ends.
     pub idle: Option<Duration>,
     /// How long work in flight may take once the connection is draining.
     pub drain: Duration,

@@ -314,13 +314,13 @@ impl Context {
 
     /// Asks the person at the client to visit a URL, and returns whether they consented. Once the
     /// server learns that they are done there, [`visited`](Self::visited) notifies the client. `key`
-    /// as for [`elicit`](Self::elicit).
+    /// as for [`elicit`](Self::elicit). The URL has `https`, or `http` and a page of this machine.
     ///
     /// # Errors
     ///
-    /// If the client cannot be asked, or does not answer. Saying no is an answer.
+    /// If it is another URL, or the client cannot be asked or does not answer. Saying no is an answer.
     pub async fn visit(&self, key: &str, visit: &Visit) -> Result<ElicitResult, AskError> {
-        let question = Question::url(visit, self.version());
+        let question = Question::url(visit, self.version())?;
         self.ask(key, question, ask::read_consent).await
     }
 

@@ -30,10 +30,10 @@ use interlock_proto::{
     era::{Capability, Era},
     frame::Limits,
     invocation::Times,
-    negotiation, subscription,
+    subscription,
 };
 use interlock_store::Store;
-use interlock_workflow::{Kind, Scope, Visibility, Workflow};
+use interlock_workflow::{Instance as Run, Kind, Scope, Visibility, Workflow};
 use serde_json::{Value, json, value::RawValue};
 use std::{collections::BTreeSet, fmt, io, sync::Arc};
 use tokio_util::task::TaskTracker;
@@ -90,7 +90,6 @@ pub(crate) struct Core {
     pub(crate) engine: Option<Engine>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) rules: connection::Rules,
-    pub(crate) negotiation: negotiation::Rules,
     pub(crate) limits: Limits,
     pub(crate) times: Times,
     pub(crate) subscribers: Subscribers,
@@ -298,31 +297,44 @@ impl Core {
         self.snapshot().catalog.capabilities().clone()
     }
 
-    /// The result of `initialize`.
-    pub(crate) fn initialize_result(&self, version: Version) -> Value {
-        self.with_instructions(json!({
+    /// The result of `initialize`, for a client with this instance.
+    pub(crate) fn initialize_result(&self, version: Version, instance: Option<&Instance>) -> Value {
+        let result = json!({
             "protocolVersion": version,
             "capabilities": advertised(&self.capabilities()),
             "serverInfo": self.info,
-        }))
+        });
+        match instance {
+            Some(instance) => self.with_instructions(result, Some(&instance.run())),
+            None => self.with_instructions(result, None),
+        }
     }
 
     /// The result of `server/discover`.
     pub(crate) fn discover_result(&self) -> Value {
         let capabilities = advertised(&self.capabilities());
-        self.with_instructions(json!({
+        let result = json!({
             "resultType": "complete",
             "supportedVersions": Version::NEWEST_FIRST,
             "capabilities": capabilities,
             "ttlMs": 3_600_000,
             "cacheScope": "public",
             "_meta": { SERVER_INFO: self.info },
-        }))
+        });
+        // Everybody may keep it, so it tells what a new instance would.
+        let new = self.workflow().map(|workflow| workflow.start(0));
+        self.with_instructions(result, new.as_ref())
     }
 
-    fn with_instructions(&self, mut result: Value) -> Value {
-        if let Some(text) = &self.instructions {
-            result["instructions"] = text.as_str().into();
+    /// Tells the instructions of the server, and those of the state in which the instance is.
+    fn with_instructions(&self, mut result: Value, run: Option<&Run>) -> Value {
+        let of_state = self.workflow().zip(run).and_then(|(workflow, run)| {
+            let text = workflow.state(run.position().state).instructions()?;
+            Some(text.fill(&workflow.facts(run, &Value::Null, &Value::Null)))
+        });
+        let texts: Vec<_> = self.instructions.iter().cloned().chain(of_state).collect();
+        if !texts.is_empty() {
+            result["instructions"] = texts.join("\n\n").into();
         }
         result
     }

@@ -17,6 +17,7 @@ use interlock_proto::{Ability, Refusal, Version, refusal::shortened};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use std::net::IpAddr;
 
 /// A form that a person is asked to fill in.
 ///
@@ -118,6 +119,29 @@ impl Visit {
     }
 }
 
+/// A person is sent to `https`, or to a page of this machine.
+fn check_url(url: &str) -> Result<(), AskError> {
+    let is_safe = url.parse::<http::Uri>().is_ok_and(|uri| {
+        let is = |scheme| {
+            uri.scheme_str()
+                .is_some_and(|it| it.eq_ignore_ascii_case(scheme))
+        };
+        let host = uri.host().unwrap_or_default();
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback = host.eq_ignore_ascii_case("localhost")
+            || address.parse().is_ok_and(|it: IpAddr| it.is_loopback());
+        !host.is_empty() && (is("https") || (is("http") && is_loopback))
+    });
+    match is_safe {
+        true => Ok(()),
+        false => Err(AskError::NotAQuestion(format!(
+            "a person can be asked to visit an https URL, or an http one of this machine, and not \
+             `{}`",
+            shortened(url)
+        ))),
+    }
+}
+
 /// Why a client did not answer what it was asked.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -173,16 +197,17 @@ impl Question {
         })
     }
 
-    pub(crate) fn url(visit: &Visit, version: Version) -> Self {
+    pub(crate) fn url(visit: &Visit, version: Version) -> Result<Self, AskError> {
+        check_url(&visit.url)?;
         let mut params = json!({ "mode": "url", "message": visit.message, "url": visit.url });
         if version < Version::V2026_07_28 {
             params["elicitationId"] = visit.id.as_str().into();
         }
-        Self {
+        Ok(Self {
             ability: Ability::Url,
             method: "elicitation/create",
             params: Some(params),
-        }
+        })
     }
 
     pub(crate) fn sample(params: &CreateMessageRequestParams) -> Result<Self, AskError> {
@@ -318,7 +343,7 @@ mod tests {
     fn a_url_has_an_id_of_its_own_only_where_the_server_asks_by_itself() {
         let id = |version| {
             let question = Question::url(&Visit::new("7", "https://example.com/7"), version);
-            question.params.unwrap()["elicitationId"].clone()
+            question.unwrap().params.unwrap()["elicitationId"].clone()
         };
         assert_eq!(id(Version::V2025_11_25), "7");
         assert_eq!(id(Version::V2026_07_28), Value::Null);

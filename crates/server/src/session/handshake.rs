@@ -66,9 +66,11 @@ pub(super) fn initialize(
 
 pub(super) fn negotiate(session: &Arc<ClientSession>, input: Input) {
     let (core, now) = (&session.core, session.core.clock.now());
+    // What the server offers is there at once, so its patience is never needed.
+    let rules = negotiation::Rules::default();
     let stepped = {
         let mut state = lock(&session.state);
-        state.handshake.step(&core.negotiation, input, now)
+        state.handshake.step(&rules, input, now)
     };
     let Some((effects, transition)) = stepped else {
         return;
@@ -80,7 +82,9 @@ pub(super) fn negotiate(session: &Arc<ClientSession>, input: Input) {
             Effect::Gather => negotiate(session, Input::Have(core.capabilities())),
             Effect::Answer(agreement) => {
                 if let Some((key, route)) = take_initialize().as_deref() {
-                    session.answer(key, &core.initialize_result(agreement.version), route);
+                    let instance = session.instance.as_deref();
+                    let result = core.initialize_result(agreement.version, instance);
+                    session.answer(key, &result, route);
                 }
             }
             Effect::Fail(refusal) => {

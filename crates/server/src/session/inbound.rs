@@ -11,6 +11,7 @@ use interlock_proto::{
     Refusal, RequestId, RpcCode, Time, Version,
     batch::{self, Batch, Incoming},
     connection::{Effect, Input, Key, Lane, Noise},
+    elicitation,
     era::{self, Method, Modern},
     frame::{self, ErrorId, Frame, Malformed, Notification, Reply, Request},
     negotiation::{self, Offer},
@@ -263,13 +264,14 @@ impl Inbound<'_> {
                 subscriptions::cancel_stream(session, key);
             }
             Effect::Settle(ask) => {
-                let answer = lock(&session.state).questions.close(*ask);
-                if let (Some(answer), Payload::Response(outcome)) = (answer, payload) {
-                    let _ = answer.send(questions::read_answer(*outcome));
+                if let Payload::Response(outcome) = payload {
+                    let said = questions::read_answer(*outcome);
+                    let answer = session.close_question(*ask, questions::ending(&said));
+                    let _ = answer.map(|answer| answer.send(said));
                 }
             }
             Effect::AbandonAsk(ask) => {
-                lock(&session.state).questions.close(*ask);
+                session.close_question(*ask, elicitation::Input::ClientGone);
             }
             Effect::Ignore(noise) => {
                 tracing::debug!(?noise, "ignored");

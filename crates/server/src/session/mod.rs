@@ -58,6 +58,7 @@ use interlock_engine::{Instance, Observer, Principal, sleep_until};
 use interlock_proto::{
     AskId, Level, Refusal, Time, Version,
     connection::{self, Input, Key, State},
+    elicitation,
     frame::ErrorId,
     negotiation, subscription,
 };
@@ -249,6 +250,14 @@ impl ClientSession {
         let _ = self.on_write.set(on_write);
     }
 
+    /// Closes a question, which has ended so.
+    fn close_question(&self, ask: AskId, end: elicitation::Input) -> Option<AnswerSender> {
+        let now = self.core.clock.now();
+        let (answer, ended) = lock(&self.state).questions.close(ask, end, now)?;
+        ended.trace();
+        Some(answer)
+    }
+
     /// Answers a request, or leaves it without an answer. The answer is written under the lock:
     /// before the client can use the request's id again.
     fn settle(self: &Arc<Self>, key: &Key, now: Time, answer: impl FnOnce()) {
@@ -316,7 +325,13 @@ impl ClientLink for ClientSession {
         let ask = state.questions.next_id();
         match state.step(&self.rules, Input::Ask(ask), now) {
             Ok((_, transition)) => {
-                state.questions.open(ask, answer);
+                let rules = elicitation::Rules {
+                    ttl: self.core.environment.ask_timeout,
+                    ..elicitation::Rules::default()
+                };
+                let is_for_person = question.method == "elicitation/create";
+                let elicitation = is_for_person.then(|| rules.first(now));
+                state.questions.open(ask, answer, elicitation);
                 route.send_required(|out| wire::request(out, ask, question));
                 drop(state);
                 transition.trace();
@@ -329,14 +344,17 @@ impl ClientLink for ClientSession {
     fn withdraw(&self, ask: AskId, route: &Route) {
         let now = self.core.clock.now();
         let mut state = lock(&self.state);
-        if state.questions.close(ask).is_none() {
+        let end = state.questions.given_up(ask, now);
+        let Some((answer, ended)) = state.questions.close(ask, end, now) else {
             return;
-        }
+        };
         // For the machine the question is answered, so that it ignores a late answer.
         let stepped = state.step(&self.rules, Input::Response(Some(ask)), now);
         let id = i64::try_from(ask.0).unwrap_or(i64::MAX).into();
         route.send(|out| wire::cancelled(out, &id, "nobody waits for the answer any more"));
         drop(state);
+        drop(answer);
+        ended.trace();
         if let Ok((_, transition)) = stepped {
             transition.trace();
         }

@@ -96,7 +96,11 @@ impl SavedSession {
             state.ledger.apply(&[Effect::Subscribe(uri.clone())], now);
             let subscriptions = &mut state.subscriptions;
             // A machine that refuses it leaves the client without this subscription.
-            let _ = subscriptions.subscribe(uri.into(), Ok(()), &core.subscriptions, now);
+            if let Ok(transition) =
+                subscriptions.subscribe(uri.into(), Ok(()), &core.subscriptions, now)
+            {
+                transition.trace();
+            }
         }
         state.handshake.state = if self.ready {
             negotiation::State::Active(agreement)

@@ -1,16 +1,26 @@
 //! The questions that a client has not answered.
 
-use crate::{context::client_link::AnswerSender, model::elicitation::AskError};
-use interlock_proto::{AskId, RequestId, refusal::shortened};
+use crate::{context::client_link::AnswerSender, model::elicitation::AskError, wire::Transition};
+use interlock_proto::{
+    AskId, RequestId, Time,
+    elicitation::{self, Elicitation, Input, State, Who},
+    refusal::shortened,
+};
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
 #[derive(Default)]
 pub(super) struct Questions {
-    open: BTreeMap<AskId, AnswerSender>,
+    open: BTreeMap<AskId, OpenQuestion>,
     /// The last id that was used. A stored session keeps it, because ids must not come again.
     pub(super) last_id: u64,
+}
+
+struct OpenQuestion {
+    answer: AnswerSender,
+    /// Where the elicitation is, if a person is asked and not a program.
+    elicitation: Option<State>,
 }
 
 impl Questions {
@@ -19,13 +29,51 @@ impl Questions {
         AskId(self.last_id)
     }
 
-    pub(super) fn open(&mut self, ask: AskId, answer: AnswerSender) {
-        self.open.insert(ask, answer);
+    pub(super) fn open(&mut self, ask: AskId, answer: AnswerSender, elicitation: Option<State>) {
+        let question = OpenQuestion {
+            answer,
+            elicitation,
+        };
+        self.open.insert(ask, question);
     }
 
-    /// Closes a question. Dropping the sender tells the call that no answer will come.
-    pub(super) fn close(&mut self, ask: AskId) -> Option<AnswerSender> {
-        self.open.remove(&ask)
+    /// Closes a question, which has ended so. Dropping the sender tells the call that no answer will
+    /// come. The transition is to be traced after the lock is released.
+    pub(super) fn close(
+        &mut self,
+        ask: AskId,
+        end: Input,
+        now: Time,
+    ) -> Option<(AnswerSender, Transition)> {
+        let question = self.open.remove(&ask)?;
+        let ended = question.elicitation.and_then(|state| {
+            let transition = Transition::by::<Elicitation>(&state, &end);
+            // It is not asked again, so how long it is remembered does not matter.
+            let step = elicitation::step(&elicitation::Rules::default(), &state, end, now).ok()?;
+            Some(transition.to::<Elicitation>(&step.state))
+        });
+        Some((question.answer, ended.unwrap_or_default()))
+    }
+
+    /// How a question ends for which nobody waits any more.
+    pub(super) fn given_up(&self, ask: AskId, now: Time) -> Input {
+        let question = self.open.get(&ask);
+        let due = question.and_then(|question| question.elicitation.as_ref()?.wake_at());
+        match due.is_some_and(|due| now >= due) {
+            true => Input::Tick,
+            false => Input::ClientGone,
+        }
+    }
+}
+
+/// What an answer means to the person's question.
+pub(super) fn ending(said: &Result<Value, AskError>) -> Input {
+    let action = said.as_ref().ok().and_then(|said| said["action"].as_str());
+    match action {
+        // There is no second answer that it could differ from: the first closes the question.
+        Some("accept") => Input::Complete(Who::Asked, elicitation::Answer(0)),
+        Some("decline") => Input::Decline(Who::Asked),
+        Some(_) | None => Input::Cancel(Who::Asked),
     }
 }
 

@@ -9,13 +9,13 @@ use crate::{
         subscribers::{ChangeStream, QuotaOwner, Registration},
     },
     session::ClientSession,
-    wire::{self, AnswerKind},
+    wire::{self, AnswerKind, Transition},
 };
 use interlock_proto::{
     Code, Refusal, Time, Version, connection,
     connection::Key,
     machine::Effects,
-    subscription::{self, Effect, Input, Rules, State},
+    subscription::{self, Effect, Input, Rules, State, Subscription},
 };
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::Arc};
@@ -57,11 +57,14 @@ impl Subscriptions {
         readable: Result<(), Refusal>,
         rules: &Rules,
         now: Time,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Transition, Refusal> {
         let state = self.resources.get(&uri).unwrap_or(&State::Unsubscribed);
-        let step = subscription::step(rules, state, Input::Subscribe(readable), now)?;
+        let input = Input::Subscribe(readable);
+        let transition = Transition::by::<Subscription>(state, &input);
+        let step = subscription::step(rules, state, input, now)?;
+        let transition = transition.to::<Subscription>(&step.state);
         self.resources.insert(uri, step.state);
-        Ok(())
+        Ok(transition)
     }
 
     /// Lets one subscription take a step. `None` if there is none, or it refuses the input. The URI
@@ -72,12 +75,14 @@ impl Subscriptions {
         input: Input,
         rules: &Rules,
         now: Time,
-    ) -> Option<(Effects<Effect>, Option<Arc<str>>)> {
+    ) -> Option<(Effects<Effect>, Option<Arc<str>>, Transition)> {
         let (uri, state) = self.resources.get_key_value(uri)?;
+        let transition = Transition::by::<Subscription>(state, &input);
         let (uri, step) = (
             Arc::clone(uri),
             subscription::step(rules, state, input, now).ok()?,
         );
+        let transition = transition.to::<Subscription>(&step.state);
         let ended = match step.state {
             State::Subscribed { .. } => {
                 self.resources.insert(uri, step.state);
@@ -89,7 +94,7 @@ impl Subscriptions {
                 Some(uri)
             }
         };
-        Some((step.effects, ended))
+        Some((step.effects, ended, transition))
     }
 }
 
@@ -102,15 +107,16 @@ pub(super) fn subscribe(
     let core = &session.core;
     let readable = core.can_read(&uri, session.instance.as_deref(), version);
     let (most, now) = (core.bounds.subscriptions, core.clock.now());
-    {
+    let transition = {
         let subscriptions = &mut lock(&session.state).subscriptions;
         let resources = &subscriptions.resources;
         if resources.len() >= most && !resources.contains_key(&uri) {
             return Err(Refusal::new(Code::QuotaExceeded)
                 .because(format!("a client may have {most} subscriptions")));
         }
-        subscriptions.subscribe(Arc::clone(&uri), readable, &core.subscriptions, now)?;
-    }
+        subscriptions.subscribe(Arc::clone(&uri), readable, &core.subscriptions, now)?
+    };
+    transition.trace();
     session.step(connection::Input::Subscribed(uri.to_string()));
     Ok(())
 }
@@ -141,9 +147,10 @@ pub(super) fn step(session: &Arc<ClientSession>, uri: &str, input: Input) {
         let subscriptions = &mut lock(&session.state).subscriptions;
         subscriptions.step(uri, input, rules, now)
     };
-    let Some((effects, ended)) = stepped else {
+    let Some((effects, ended, transition)) = stepped else {
         return;
     };
+    transition.trace();
     if let Some(uri) = ended {
         // An update that is still queued goes, too. Otherwise subscribing and unsubscribing in turn
         // would queue more updates than there can be subscriptions.

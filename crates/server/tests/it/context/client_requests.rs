@@ -10,7 +10,7 @@ use crate::support::{
     messages::{codes, modern, refusal, text},
 };
 use interlock::{
-    Ability, AskError, Context, Failure, Form, NoArguments, Server, Tool,
+    Ability, AskError, Context, Failure, Form, NoArguments, Server, Tool, Visit,
     model::{CreateMessageRequestParams, SamplingMessage},
     schemars,
 };
@@ -240,4 +240,58 @@ async fn a_call_that_is_taken_back_takes_its_question_with_it() {
     // Nothing is said about the call itself, and a late answer is a stray one.
     answer(&mut client, &question, json!({"action": "decline"})).await;
     nothing_comes(&mut client).await;
+}
+
+/// Whatever a handler makes of an address, no person is led astray.
+#[tokio::test]
+async fn a_person_is_sent_only_to_https_or_to_this_machine() {
+    let visit = Tool::new("visit", |url: Url, context: Context| async move {
+        match context.visit("page", &Visit::new("v-1", url.url)).await {
+            Err(AskError::NotAQuestion(why)) => format!("not asked: {why}"),
+            other => format!("asked: {other:?}"),
+        }
+    });
+    let server = Server::builder("s", "0").tool(visit).build().unwrap();
+    let (mut client, _connection) = connect(&server);
+    introduce_as(
+        &mut client,
+        "2025-11-25",
+        json!({"elicitation": {"url": {}}}),
+    )
+    .await;
+    for url in [
+        "http://example.com/",
+        "http://127.0.0.1.example.com/",
+        "http://localhost@example.com/",
+        "ftp://example.com/",
+        "javascript:alert(1)",
+        "file:///etc/passwd",
+        "//example.com/",
+        "https:///nowhere",
+        "",
+    ] {
+        let (_, result) = client.call("visit", json!({"url": url})).await;
+        let said = result["content"][0]["text"].as_str().unwrap();
+        assert!(said.starts_with("not asked: "), "{url}: {said}");
+    }
+    for url in [
+        "https://example.com/sign-in",
+        "HTTPS://example.com",
+        "http://localhost:8080/",
+        "http://127.0.0.1/",
+        "http://[::1]:9/",
+    ] {
+        let params = json!({"name": "visit", "arguments": {"url": url}});
+        let id = client.begin("tools/call", params).await;
+        let question = client.receive().await.unwrap();
+        assert_eq!(question["params"]["url"], url, "{question}");
+        let yes = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept"}});
+        client.send(yes).await;
+        client.until(id).await;
+    }
+}
+
+#[derive(serde::Deserialize, schemars::JsonSchema)]
+struct Url {
+    url: String,
 }

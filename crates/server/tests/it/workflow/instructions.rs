@@ -2,13 +2,14 @@
 
 use crate::support::{
     client::client_of,
-    messages::{texts, told},
+    messages::{modern, texts, told},
     tools::{echo, tool},
 };
 use interlock::{
     Prompt, Server, Workflow,
     workflow::{Builder, end, to},
 };
+use interlock_testkit::connect;
 use serde_json::{Value, json};
 
 fn server(flow: Builder) -> Server {
@@ -62,6 +63,31 @@ async fn a_state_tells_what_to_do_when_it_is_entered_and_only_then() {
     // It ended there, and what it remembered is gone by now.
     let (_, paid) = client.call("pay", json!({})).await;
     assert_eq!(texts(&paid), ["pay is done", "Say that A-1 is paid."]);
+}
+
+/// A client that begins is told the same as one that comes to a state by a step.
+#[tokio::test]
+async fn the_initial_state_tells_what_to_do_at_the_start() {
+    let flow = || {
+        let flow = flow().state("new", |s| {
+            s.instructions("Find {{state}}, visit {{visits}}.")
+        });
+        Server::builder("s", "0")
+            .tool(echo("find"))
+            .tool(tool("pay"))
+            .tool(tool("peek"))
+            .prompt(Prompt::text("ask", "What?"))
+            .workflow(flow.build().unwrap())
+    };
+    let of_state = "Find new, visit 1.";
+    let both = format!("Be kind.\n\n{of_state}");
+    for (builder, wanted) in [(flow(), of_state), (flow().instructions("Be kind."), &both)] {
+        let (mut client, _connection) = connect(&builder.build().unwrap());
+        let answer = client.initialize().await;
+        assert_eq!(answer["result"]["instructions"], *wanted, "{answer}");
+        let answer = client.request("server/discover", modern(json!({}))).await;
+        assert_eq!(answer["result"]["instructions"], *wanted, "{answer}");
+    }
 }
 
 #[tokio::test]

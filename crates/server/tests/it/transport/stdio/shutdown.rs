@@ -10,7 +10,7 @@ use crate::support::{
     tools::tool,
 };
 use interlock::{
-    Server,
+    Rules, Server,
     store::MemoryStore,
     workflow::{Scope, Settings},
 };
@@ -486,4 +486,24 @@ async fn an_instance_of_a_session_is_gone_with_its_client() {
     let (mut client, _connection) = connect(&server);
     client.initialize().await;
     assert_eq!(state(&mut client).await, "open");
+}
+
+#[tokio::test]
+async fn a_connection_that_is_idle_for_longer_than_its_rules_allow_is_closed() {
+    let clock = Arc::new(ManualClock::new());
+    let idle = Duration::from_secs(60);
+    let rules = Rules {
+        idle: Some(idle),
+        ..Rules::default()
+    };
+    let server = desk(tool("work")).clock(clock.clone()).connections(rules);
+    let (mut client, connection) = connect(&server.build().unwrap());
+    client.initialize().await;
+    for _ in 0..3 {
+        clock.advance(idle - Duration::from_millis(1));
+        client.request("ping", json!({})).await;
+    }
+    clock.advance(idle);
+    assert_eq!(client.receive().await, None);
+    connection.ended().await;
 }
