@@ -52,6 +52,8 @@ mod outbound;
 mod schema;
 mod server;
 mod session;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod transport;
 mod wire;
 

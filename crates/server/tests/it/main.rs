@@ -14,6 +14,7 @@ mod mount;
 mod reference;
 mod session;
 mod support;
+mod testing;
 mod transport;
 mod wire;
 mod workflow;

@@ -1,6 +1,7 @@
 //! A clock that moves when a test says so.
 
-use interlock::{Clock, Time};
+use interlock_engine::Clock;
+use interlock_proto::Time;
 use std::{future::Future, pin::Pin, time::Duration};
 use tokio::sync::watch;
 

@@ -1,0 +1,3 @@
+//! What the library gives to the tests of others.
+
+mod client;
