@@ -12,17 +12,17 @@ pub(crate) fn all() -> Vec<Prompt> {
     vec![
         Prompt::text("test_simple_prompt", "This is a simple prompt for testing.")
             .description("A prompt without arguments"),
-        Prompt::typed("test_prompt_with_arguments", with_arguments)
+        Prompt::new("test_prompt_with_arguments", with_arguments)
             .description("A prompt with two arguments")
             .complete("arg1", words),
-        Prompt::typed("test_prompt_with_embedded_resource", embedded)
+        Prompt::new("test_prompt_with_embedded_resource", embedded)
             .description("A prompt that holds a resource"),
-        Prompt::typed(
+        Prompt::new(
             "test_prompt_with_image",
             |_: NoArguments, _: Context| async { picture() },
         )
         .description("A prompt that holds a picture"),
-        Prompt::typed("test_input_required_result_prompt", asked)
+        Prompt::new("test_input_required_result_prompt", asked)
             .description("A prompt that asks before it is written"),
     ]
 }

@@ -23,8 +23,8 @@ use crate::{
 use interlock_engine::{Clock, Engine, EngineBuilder, StoreTimeout, SystemClock};
 use interlock_proto::{connection, frame::Limits, invocation::Times, subscription};
 use interlock_store::{MemoryStore, Store};
-use interlock_workflow::{Finding, Severity, Workflow};
-use std::{fmt, future::Future, mem, num::NonZeroUsize, sync::Arc, time::Duration};
+use interlock_workflow::{Catalogue, Finding, Severity, Workflow};
+use std::{fmt, future::Future, num::NonZeroUsize, sync::Arc, time::Duration};
 use tokio_util::task::TaskTracker;
 
 /// How long an instance behind a handle is kept after its last use.
@@ -340,9 +340,9 @@ impl Builder {
     /// # Errors
     ///
     /// Everything that is wrong, at once.
-    pub fn build(mut self) -> Result<Server, BuildErrors> {
+    pub fn build(self) -> Result<Server, BuildErrors> {
         let mut errors = Vec::new();
-        let catalog = self.take_catalog(&mut errors);
+        let catalog = self.catalog(&mut errors);
         let warnings = self.check_workflow(&catalog, &mut errors);
         effect_runner::check(&self.effects, self.workflow.as_ref(), &mut errors);
         let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
@@ -353,18 +353,38 @@ impl Builder {
         }
     }
 
-    fn take_catalog(&mut self, errors: &mut Vec<BuildError>) -> Catalog {
+    /// What the server offers so far: a workflow can be built for it
+    /// ([`build_for`](interlock_workflow::Builder::build_for)), and then names only what there is.
+    ///
+    /// ```
+    /// use interlock::{Context, NoArguments, Server, Tool, Workflow};
+    ///
+    /// let shop = Server::builder("shop", "1.0.0")
+    ///     .tool(Tool::new("checkout", |_: NoArguments, _: Context| async { "42 to pay" }));
+    /// let wrong = Workflow::builder("shop")
+    ///     .state("cart", |s| s.initial().tool("chekout", |t| t.success("due")))
+    ///     .state("due", |s| s.terminal())
+    ///     .build_for(&shop.catalogue());
+    /// assert!(wrong.is_err(), "there is no `chekout`");
+    /// ```
+    #[must_use]
+    pub fn catalogue(&self) -> Catalogue {
+        // What is wrong with a part is told when the server is built.
+        self.catalog(&mut Vec::new()).summary()
+    }
+
+    fn catalog(&self, errors: &mut Vec<BuildError>) -> Catalog {
         let mut catalog = Catalog::new(self.workflow.as_ref().and_then(HandleTools::of));
-        for tool in mem::take(&mut self.tools) {
+        for tool in self.tools.iter().cloned() {
             catalog.add_tool(tool, errors);
         }
-        for resource in mem::take(&mut self.resources) {
+        for resource in self.resources.iter().cloned() {
             catalog.add_resource(resource, errors);
         }
-        for template in mem::take(&mut self.templates) {
+        for template in self.templates.iter().cloned() {
             catalog.add_template(template, errors);
         }
-        for prompt in mem::take(&mut self.prompts) {
+        for prompt in self.prompts.iter().cloned() {
             catalog.add_prompt(prompt, errors);
         }
         catalog

@@ -15,6 +15,7 @@ use crate::{
     },
 };
 use interlock_engine::{Engine, Operator};
+use interlock_workflow::Catalogue;
 use std::{
     fmt,
     future::Future,
@@ -89,6 +90,15 @@ impl Server {
 
     fn downgrade(&self) -> WeakServer {
         WeakServer(Arc::downgrade(&self.0))
+    }
+
+    /// What the server offers now: a workflow can be checked against it
+    /// ([`Workflow::check`](interlock_workflow::Workflow::check)).
+    #[must_use]
+    pub fn catalogue(&self) -> Catalogue {
+        self.0
+            .core
+            .with_snapshot(|snapshot| snapshot.catalog.summary())
     }
 
     /// What operators can do.

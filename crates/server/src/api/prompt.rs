@@ -86,7 +86,7 @@ impl<T: IntoPrompt, E: Into<Failure>> IntoPrompt for Result<T, E> {
 ///     remarks: Option<u32>,
 /// }
 ///
-/// let review = Prompt::typed("review", |review: Review, _: Context| async move {
+/// let review = Prompt::new("review", |review: Review, _: Context| async move {
 ///     format!("Review this {} code, in {} remarks.", review.language, review.remarks.unwrap_or(3))
 /// })
 /// .complete("language", |partial: Partial, _: Context| async move {
@@ -103,18 +103,9 @@ pub struct Prompt {
 }
 
 impl Prompt {
-    /// A prompt by its name and its handler. The arguments are strings.
-    pub fn new<F, Fut>(name: impl Into<String>, handler: F) -> Self
-    where
-        F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<GetPromptResult, Failure>> + Send + 'static,
-    {
-        Self::with(name, Ok, handler)
-    }
-
     /// A prompt whose arguments are read into a type. Texts, numbers and truth values can be read,
     /// and what clients are told about them comes from the type, too.
-    pub fn typed<A, F, Fut, R>(name: impl Into<String>, handler: F) -> Self
+    pub fn new<A, F, Fut, R>(name: impl Into<String>, handler: F) -> Self
     where
         A: DeserializeOwned + JsonSchema + Send + 'static,
         F: Fn(A, Context) -> Fut + Send + Sync + 'static,
@@ -126,10 +117,21 @@ impl Prompt {
         arguments.into_iter().fold(prompt, Self::argument)
     }
 
+    /// A prompt whose arguments arrive unread: texts by name. It says which it takes by
+    /// [`required`](Self::required), [`optional`](Self::optional) or [`argument`](Self::argument).
+    pub fn raw<F, Fut, R>(name: impl Into<String>, handler: F) -> Self
+    where
+        F: Fn(JsonObject, Context) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: IntoPrompt,
+    {
+        Self::with(name, Ok, handler)
+    }
+
     /// A prompt of one user message, in which `{{name}}` stands for that argument.
     pub fn text(name: impl Into<String>, text: impl Into<String>) -> Self {
         let text = text.into();
-        Self::new(name, move |arguments, _| {
+        Self::raw(name, move |arguments, _| {
             let said = fill_in(&text, |name| arguments.get(name).and_then(Value::as_str));
             std::future::ready(said.into_prompt())
         })

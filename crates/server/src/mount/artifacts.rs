@@ -70,7 +70,7 @@ impl Mounted {
         let (mounted, theirs) = (Arc::clone(self), model.name.clone());
         let of = Reference::for_prompt(theirs.clone());
         model.name = self.prefixed(&theirs);
-        let mut prompt = Prompt::new(model.name.clone(), move |arguments, context| {
+        let mut prompt = Prompt::raw(model.name.clone(), move |arguments, context| {
             let (mounted, name) = (Arc::clone(&mounted), theirs.clone());
             async move { mounted.get_prompt(name, arguments, context).await }
         });

@@ -42,7 +42,7 @@ enum Language {
 
 #[tokio::test]
 async fn a_typed_prompt_reads_its_arguments() {
-    let review = Prompt::typed("review", |review: Review, _: Context| async move {
+    let review = Prompt::new("review", |review: Review, _: Context| async move {
         let Review {
             language,
             remarks,
@@ -127,18 +127,18 @@ async fn a_prompt_may_answer_a_text_messages_or_a_whole_result() {
         result
     };
     let (mut client, _connection) = ready([
-        Prompt::typed("text", |_: Nothing, _: Context| async { "hello" }),
-        Prompt::typed(
+        Prompt::new("text", |_: Nothing, _: Context| async { "hello" }),
+        Prompt::new(
             "one",
             move |_: Nothing, _: Context| async move { message() },
         ),
-        Prompt::typed("two", move |_: Nothing, _: Context| async move {
+        Prompt::new("two", move |_: Nothing, _: Context| async move {
             vec![message(), message()]
         }),
-        Prompt::typed("whole", move |_: Nothing, _: Context| async move {
+        Prompt::new("whole", move |_: Nothing, _: Context| async move {
             Ok::<_, Failure>(whole())
         }),
-        Prompt::typed("fails", |_: Nothing, _: Context| async {
+        Prompt::new("fails", |_: Nothing, _: Context| async {
             Err::<String, _>(Failure::new("no words"))
         }),
     ])

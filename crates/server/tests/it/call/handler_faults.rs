@@ -153,7 +153,12 @@ async fn a_panicking_resource_or_prompt_is_an_internal_error_and_takes_the_error
             }
             ""
         }))
-        .prompt(Prompt::new("p", |_, _| async { panic!("prompt") }))
+        .prompt(Prompt::raw("p", |_, _| async {
+            if true {
+                panic!("prompt");
+            }
+            ""
+        }))
         .tool(tool("back"))
         .tool(tool("nowhere"))
         .workflow(flow)
@@ -178,8 +183,8 @@ async fn a_failing_resource_or_prompt_is_an_internal_error_that_says_why() {
         .resource(Resource::new("r://x", |_| async {
             Err::<&str, _>(Failure::new("no disk"))
         }))
-        .prompt(Prompt::new("p", |_, _| async {
-            Err(Failure::new("no words"))
+        .prompt(Prompt::raw("p", |_, _| async {
+            Err::<String, _>(Failure::new("no words"))
         }))
         .build()
         .unwrap();
@@ -355,9 +360,9 @@ async fn resources_and_prompts_have_the_deadline_of_all() {
             on_start.send(()).unwrap();
             std::future::pending::<&str>()
         }))
-        .prompt(Prompt::new("p", move |_, _| {
+        .prompt(Prompt::raw("p", move |_, _| {
             on_start_too.send(()).unwrap();
-            std::future::pending()
+            std::future::pending::<&str>()
         }));
     let (mut client, _connection) = ready(builder, &clock).await;
     for (method, params) in [

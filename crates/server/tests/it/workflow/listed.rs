@@ -256,7 +256,7 @@ fn prompt(name: &'static str) -> Prompt {
         let message = PromptMessage::new_text(Role::User, "text");
         Ok(GetPromptResult::new(vec![message]))
     };
-    Prompt::new(name, write).optional("fail")
+    Prompt::raw(name, write).optional("fail")
 }
 
 fn request((kind, name, asked): Symbol, g: i64, fail: bool) -> (&'static str, Value) {

@@ -118,7 +118,7 @@ fn draft(on_start: mpsc::UnboundedSender<()>) -> Prompt {
             Ok::<_, Failure>(GetPromptResult::new(vec![message]))
         }
     };
-    Prompt::new("draft", write).required("who").optional("does")
+    Prompt::raw("draft", write).required("who").optional("does")
 }
 
 /// A resource that does what it was told beforehand.
