@@ -18,6 +18,13 @@
 //! # }
 //! ```
 //!
+//! It logs by `tracing`. Whoever wants to see that sends it to standard error, because standard
+//! output belongs to the protocol; with `tracing-subscriber` in `Cargo.toml`:
+//!
+//! ```
+//! tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+//! ```
+//!
 //! A handler that was written for rmcp's own server is served as it is: see [`Mount`].
 //!
 //! Rules of use

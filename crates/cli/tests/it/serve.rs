@@ -336,3 +336,17 @@ fn a_server_says_that_it_listens_once_all_is_checked_and_signals_are_heeded() {
     served.logged("draining");
     assert_eq!(served.code(), Some(0));
 }
+
+/// Over HTTP a session begins with `initialize`, so there is nothing to wait for.
+#[test]
+fn a_flag_that_means_nothing_over_http_is_refused_there() {
+    let stage = Stage::new();
+    let arguments = ["serve", "f.yaml", "--initialize-timeout", "5s"];
+    let http = ["--http", "127.0.0.1:0"];
+    let ended = stage.run(&[&arguments[..], &http].concat());
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(ended.stderr.contains("cannot be used with"), "{ended:?}");
+    // Without the other flag it is taken, and there is no such file.
+    let ended = stage.run(&arguments);
+    assert!(!ended.stderr.contains("cannot be used with"), "{ended:?}");
+}

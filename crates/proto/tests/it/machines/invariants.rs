@@ -462,7 +462,7 @@ const INVARIANTS: &[Invariant] = &[
         machine: "all",
         says: "Every transition is logged.",
         held: &[Elsewhere(
-            "crates/server/tests/it/session/tracing.rs::a_log_can_be_a_resource",
+            "crates/server/tests/it/session/tracing.rs::a_log_can_be_a_resource_and_tells_of_each_machine_that_runs",
         )],
     },
     Invariant {
