@@ -129,7 +129,7 @@ async fn call(
 
 async fn journal(operator: &Operator, case: &Instance) -> Result<String, Box<dyn Error>> {
     let mut lines = String::new();
-    for recorded in operator.history(case.id(), 0, 100).await? {
+    for recorded in operator.history(case.id(), None, 100).await? {
         let entry = serde_json::to_value(&recorded.entry)?;
         let day = recorded.entry.at / u64::try_from(DAY.as_millis())?;
         write!(

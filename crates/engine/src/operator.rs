@@ -194,7 +194,7 @@ impl Operator {
         Ok(Details::new(id, glance, next))
     }
 
-    /// Up to `limit` entries (at most 1,000) of an instance's journal with numbers greater than
+    /// Up to `limit` entries (at most 1,000) of an instance's journal behind the number
     /// `after`, in order. The journal may outlive the instance. Of a session on a server to which no
     /// store was given, entries get their numbers when somebody reads them; those that nobody read
     /// in time are counted by a [`LeftOut`](crate::journal::What::LeftOut).
@@ -205,7 +205,7 @@ impl Operator {
     pub async fn history(
         &self,
         id: &str,
-        after: u64,
+        after: Option<u64>,
         limit: usize,
     ) -> Result<Vec<Recorded>, OperatorError> {
         let key = key_of(id).ok_or_else(|| OperatorError::NotFound(id.to_owned()))?;
@@ -217,9 +217,9 @@ impl Operator {
         let journal = self
             .shared()?
             .store
-            .journal(&key, Seq(after), limit)
+            .journal(&key, Seq(after.unwrap_or_default()), limit)
             .await?;
-        if journal.is_empty() && after == 0 {
+        if journal.is_empty() && after.unwrap_or_default() == 0 {
             // Nobody has written about it yet, or it is not there.
             self.found(id).await?;
         }

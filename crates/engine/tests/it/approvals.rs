@@ -81,7 +81,7 @@ async fn an_operators_yes_lets_the_same_call_run_once() {
         assert_eq!(pending(&instance, &pay(&five)).await.1, id);
         let wanted = ["started", "asked", "approved", "asked", "step", "asked"];
         assert_eq!(history(&operator, &instance).await, wanted);
-        let all = operator.history(instance.id(), 0, 10).await.unwrap();
+        let all = operator.history(instance.id(), None, 10).await.unwrap();
         let (by, reason) = (&all[2].entry.by, &all[2].entry.reason);
         assert_eq!(
             (by.as_deref(), reason.as_deref()),

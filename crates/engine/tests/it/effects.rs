@@ -145,7 +145,7 @@ async fn a_failure_is_journalled_and_may_lead_elsewhere() {
         assert_eq!(history(&engine.operator(), &instance).await, wanted);
         let all = engine
             .operator()
-            .history(instance.id(), 2, 1)
+            .history(instance.id(), Some(2), 1)
             .await
             .unwrap();
         let entry = serde_json::to_value(&all[0].entry).unwrap();

@@ -273,7 +273,7 @@ async fn an_engine_may_watch_the_handles_that_others_have_left() {
     let [second, _] = engines(&site);
     second.watch_handles();
     idle().await;
-    let history = second.operator().history(&id, 0, 10).await.unwrap();
+    let history = second.operator().history(&id, None, 10).await.unwrap();
     let ended =
         |number: usize| serde_json::to_value(&history[number].entry).unwrap()["what"] == "ended";
     assert!(ended(history.len() - 1));

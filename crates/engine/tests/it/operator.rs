@@ -62,7 +62,7 @@ async fn an_operator_moves_resets_and_ends_an_instance_and_its_clients_hear_of_i
         assert!(matches!(nowhere, Err(OperatorError::NoState(_))));
         let wanted = ["started", "step", "moved", "reset", "aborted"];
         assert_eq!(history(&operator, &instance).await, wanted);
-        let entries = operator.history(instance.id(), 2, 10).await.unwrap();
+        let entries = operator.history(instance.id(), Some(2), 10).await.unwrap();
         assert!(
             entries
                 .iter()
@@ -206,7 +206,7 @@ async fn what_is_not_there_is_not_found() {
             operator.show(id).await,
             Err(OperatorError::NotFound(_))
         ));
-        let history = operator.history(id, 0, 1).await;
+        let history = operator.history(id, None, 1).await;
         assert!(matches!(history, Err(OperatorError::NotFound(_))));
         let reset = operator.reset(id, "why").await;
         assert!(matches!(reset, Err(OperatorError::NotFound(_))));
@@ -229,7 +229,7 @@ async fn an_instance_that_took_no_call_yet_can_be_named_and_is_not_listed() {
         assert_eq!(shown.next.len(), 1);
         assert!(
             operator
-                .history(instance.id(), 0, 10)
+                .history(instance.id(), None, 10)
                 .await
                 .unwrap()
                 .is_empty()

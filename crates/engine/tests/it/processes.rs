@@ -124,7 +124,10 @@ async fn a_volatile_journal_that_is_read_while_calls_run_has_each_entry_once() {
     let (mut seen, mut what) = (0, Vec::new());
     loop {
         let is_over = calls.is_finished();
-        let recorded = operator.history(instance.id(), seen, 1_000).await.unwrap();
+        let recorded = operator
+            .history(instance.id(), Some(seen), 1_000)
+            .await
+            .unwrap();
         seen = recorded.last().map_or(seen, |last| last.number);
         what.extend(recorded.into_iter().map(|one| one.entry));
         if is_over {

@@ -136,7 +136,7 @@ pub(crate) async fn idle() {
 /// What the journal of an instance says to an operator, in words. It also leads where the instance
 /// stands, if it was kept whole.
 pub(crate) async fn history(operator: &Operator, instance: &Instance) -> Vec<String> {
-    let recorded = operator.history(instance.id(), 0, 1_000).await.unwrap();
+    let recorded = operator.history(instance.id(), None, 1_000).await.unwrap();
     let entries: Vec<Entry> = recorded.into_iter().map(|one| one.entry).collect();
     if let Ok(replayed) = replay(instance.workflow(), &entries) {
         assert_eq!(replayed.position(), instance.position());

@@ -105,6 +105,6 @@ async fn refusals_are_journalled_soon_without_anybody_waiting() {
     idle().await;
     // Another engine reads what is stored, and nothing else.
     let reader = site.durable(&flow).operator();
-    let written = reader.history(instance.id(), 0, 10).await.unwrap();
+    let written = reader.history(instance.id(), None, 10).await.unwrap();
     assert_eq!(written.len(), 4);
 }

@@ -51,7 +51,7 @@ pub(crate) fn refund() -> Builder {
 
 /// What the journal says, and that it leads to where the instance stands.
 pub(crate) async fn history(operator: &Operator, id: &str) -> Vec<Entry> {
-    let history = operator.history(id, 0, 1_000).await.unwrap();
+    let history = operator.history(id, None, 1_000).await.unwrap();
     let flow = flow(scope_of(id));
     let entries: Vec<_> = history.into_iter().map(|one| one.entry).collect();
     let replayed = replay(&flow, &entries).unwrap();

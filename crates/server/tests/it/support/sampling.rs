@@ -141,7 +141,7 @@ pub(crate) async fn state_is(server: &Server, expected: &str) {
 }
 
 pub(crate) async fn entries(server: &Server) -> Vec<Entry> {
-    let history = server.operator().history(ID, 0, 1_000).await.unwrap();
+    let history = server.operator().history(ID, None, 1_000).await.unwrap();
     history.into_iter().map(|one| one.entry).collect()
 }
 

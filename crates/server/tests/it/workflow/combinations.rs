@@ -182,7 +182,7 @@ async fn course(server: &Server, clock: &ManualClock, seed: u64) -> (Vec<String>
     }
     heard.push(vec![seen_by(&operator).await]);
     let id = operator.instances(None, 10).await.unwrap()[0].id.clone();
-    let history = operator.history(&id, 0, 10_000).await.unwrap();
+    let history = operator.history(&id, None, 10_000).await.unwrap();
     let told = history.iter().map(|one| {
         let mut entry = serde_json::to_value(&one.entry).unwrap();
         if let Some(entry) = entry.as_object_mut() {

@@ -194,7 +194,7 @@ fn waiting(name: &'static str) -> (Effect, mpsc::UnboundedReceiver<()>, Arc<Sema
 
 /// What the journal says of effects.
 async fn runs(server: &Server, id: &str) -> Vec<(String, Option<String>)> {
-    let history = server.operator().history(id, 0, 100).await.unwrap();
+    let history = server.operator().history(id, None, 100).await.unwrap();
     let runs = history.into_iter().filter_map(|one| {
         let What::Effect { name, failed } = one.entry.what else {
             return None;
@@ -207,7 +207,7 @@ async fn runs(server: &Server, id: &str) -> Vec<(String, Option<String>)> {
 /// The journal tells where the instance stands, and so does its client's list.
 async fn is_told(server: &Server, id: &str, client: &mut Client) {
     let operator = server.operator();
-    let history = operator.history(id, 0, 100).await.unwrap();
+    let history = operator.history(id, None, 100).await.unwrap();
     let flow = flow_of(scope_of(id)).build().unwrap();
     let replayed = replay(&flow, history.iter().map(|one| &one.entry)).unwrap();
     let Record { state, memory, .. } = replayed.record(&flow);
@@ -347,7 +347,7 @@ async fn an_effect_that_fails_can_lead_to_a_state() {
             nothing_comes(&mut other).await;
             assert_eq!(other.tools().await, ["go"]);
         }
-        let history = server.operator().history(&id, 0, 100).await.unwrap();
+        let history = server.operator().history(&id, None, 100).await.unwrap();
         let [.., step, effect, diverted] = &*history else {
             panic!("{history:?}")
         };

@@ -159,7 +159,7 @@ async fn every_call_leaves_an_entry() {
         let (_, done) = client.until(first).await;
         let id = &done["result"]["_meta"]["dev.interlock/workflow"]["instance"];
         let id = id.as_str().unwrap();
-        let journal = server.operator().history(id, 0, 100).await.unwrap();
+        let journal = server.operator().history(id, None, 100).await.unwrap();
         let told = journal.iter().map(|one| {
             let entry = serde_json::to_value(&one.entry).unwrap();
             let part = |name: &str| entry[name].as_str().unwrap();
@@ -238,7 +238,11 @@ async fn a_journal_tells_of_handlers_that_ask() {
     }
     let wrong = call("wrong", json!({})).await;
     assert_eq!(refusal(&wrong), 1079, "{wrong}");
-    let journal = server.operator().history("global:w", 0, 100).await.unwrap();
+    let journal = server
+        .operator()
+        .history("global:w", None, 100)
+        .await
+        .unwrap();
     let told = journal.iter().map(|one| {
         let entry = serde_json::to_value(&one.entry).unwrap();
         let part = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();

@@ -86,7 +86,7 @@ async fn unmoved(client: &mut Client) -> String {
 /// The journal tells where the instance stands, whatever operators did, and so does its client's
 /// list.
 async fn is_told(operator: &Operator, id: &str, client: &mut Client) {
-    let history = operator.history(id, 0, 1_000).await.unwrap();
+    let history = operator.history(id, None, 1_000).await.unwrap();
     let numbers: Vec<_> = history.iter().map(|one| one.number).collect();
     assert!(numbers.is_sorted());
     let flow = flow(scope_of(id)).build().unwrap();
@@ -123,7 +123,7 @@ async fn an_instance_that_nobody_has_in_memory_is_seen_and_moved() {
         client.call("find", json!({"n": 1})).await;
         let (_, refused) = client.call("close", json!({})).await;
         assert_eq!(refusal(&refused), 1081);
-        let history = server.operator().history(ID, 0, 10).await.unwrap();
+        let history = server.operator().history(ID, None, 10).await.unwrap();
         let last = &history.last().unwrap().entry.what;
         assert!(matches!(last, What::Refused { code: 1081, .. }), "{last:?}");
     }
@@ -149,12 +149,15 @@ async fn an_instance_that_nobody_has_in_memory_is_seen_and_moved() {
     let after = operator.move_to(ID, "odd", "it was stuck").await.unwrap();
     assert_eq!((&*after.state, after.due), ("odd", None));
     assert!(after.version > one.version);
-    let history = operator.history(ID, 0, 100).await.unwrap();
+    let history = operator.history(ID, None, 100).await.unwrap();
     let last = &history.last().unwrap().entry;
     assert_eq!(last.by.as_deref(), Some("alice"));
     assert_eq!(last.reason.as_deref(), Some("it was stuck"));
     assert!(matches!(&last.what, What::Moved { trace } if trace.to == "odd"));
-    let rest = operator.history(ID, history[0].number, 1).await.unwrap();
+    let rest = operator
+        .history(ID, Some(history[0].number), 1)
+        .await
+        .unwrap();
     assert_eq!(rest, history[1..2]);
     let (mut client, _connection) = client_of(&server).await;
     is_told(&operator, ID, &mut client).await;
@@ -190,7 +193,7 @@ async fn moving_an_instance_tells_its_clients() {
         assert_eq!((&*moved.state, moved.calls), ("odd", 2));
         let shown = operator.show(&id).await.unwrap();
         assert_eq!(shown.memory["order"], 3, "it remembers what it did");
-        let history = operator.history(&id, 0, 100).await.unwrap();
+        let history = operator.history(&id, None, 100).await.unwrap();
         let [.., found, moved] = &*history else {
             panic!("{history:?}")
         };
@@ -322,7 +325,7 @@ async fn a_held_call_is_settled_and_its_effects_run() {
         assert_eq!(at(&result), "new");
         let nothing = operator.settle(&id, Outcome::Error, "").await.unwrap_err();
         assert!(matches!(nothing, OperatorError::NotHeld(_)), "{nothing}");
-        let history = operator.history(&id, 0, 100).await.unwrap();
+        let history = operator.history(&id, None, 100).await.unwrap();
         let settled = history.iter().find(|one| {
             matches!(
                 one.entry.what,
@@ -397,7 +400,7 @@ async fn in_between(kept: Kept, decides: Decides) -> (Client, Value) {
     let shown = operator.show(id).await.unwrap();
     assert_eq!(named(&shown.next), client.tools().await);
     assert_eq!(shown.summary.running, None);
-    let history = operator.history(id, 0, 100).await.unwrap();
+    let history = operator.history(id, None, 100).await.unwrap();
     let decided = history.iter().position(|one| {
         matches!(
             one.entry.what,
@@ -487,7 +490,7 @@ async fn what_is_not_there_cannot_be_operated() {
     for id in ["nobody", "", "with\nlines", &long] {
         let refused = [
             operator.show(id).await.map(|_| ()),
-            operator.history(id, 0, 10).await.map(|_| ()),
+            operator.history(id, None, 10).await.map(|_| ()),
             operator.reset(id, "").await.map(|_| ()),
             operator.abort(id, "").await.map(|_| ()),
             operator.move_to(id, "odd", "").await.map(|_| ()),

@@ -579,7 +579,7 @@ impl Stage {
         let mut told = Told::default();
         for summary in operator.instances(None, 10).await.unwrap() {
             let id = &summary.id;
-            let entries = operator.history(id, 0, 1_000).await.unwrap();
+            let entries = operator.history(id, None, 1_000).await.unwrap();
             let entries: Vec<_> = entries.into_iter().map(|one| one.entry).collect();
             let replayed = self.replayed(&entries)?;
             let (position, shown) = (replayed.position(), operator.show(id).await.unwrap());

@@ -84,7 +84,7 @@ async fn a_journal_does_not_begin_twice_because_the_store_could_not_be_read() {
     let second = server(puppet);
     let (mut client, _connection) = client_of(&second).await;
     client.call("nowhere", json!({})).await;
-    let history = second.operator().history("global:desk", 0, 100).await;
+    let history = second.operator().history("global:desk", None, 100).await;
     history.unwrap();
     let journal = entries(&memory, "global:desk").await;
     assert_eq!(of_kind(&journal, "refused").len(), 1, "{journal:?}");
@@ -197,7 +197,7 @@ async fn arguments_that_nest_deep_do_not_make_an_instance_unreadable() {
         let settled = operator.settle("global:w", Outcome::Success, "why not");
         let settled = settled.await;
         settled.unwrap_or_else(|error| panic!("{levels}: {error}"));
-        let history = operator.history("global:w", 0, 100).await;
+        let history = operator.history("global:w", None, 100).await;
         history.unwrap_or_else(|error| panic!("{levels}: {error}"));
         operator.show("global:w").await.unwrap();
     }
@@ -228,7 +228,11 @@ async fn what_a_function_wants_to_remember_may_not_nest_too_deep() {
     assert_eq!(result["isError"], false, "{result}");
     let shown = server.operator().show("global:w").await.unwrap();
     assert!(shown.memory.is_empty(), "{:?}", shown.memory);
-    let history = server.operator().history("global:w", 0, 10).await.unwrap();
+    let history = server
+        .operator()
+        .history("global:w", None, 10)
+        .await
+        .unwrap();
     assert_eq!(history.len(), 2);
 }
 

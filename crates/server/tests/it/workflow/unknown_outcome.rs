@@ -67,7 +67,7 @@ async fn is_lost(server: &Server, id: &str, before: usize) {
     };
     let lost = async {
         loop {
-            let history = server.operator().history(id, 0, 100).await.unwrap();
+            let history = server.operator().history(id, None, 100).await.unwrap();
             if history.iter().filter(|one| is_unknown(one)).count() > before {
                 return;
             }

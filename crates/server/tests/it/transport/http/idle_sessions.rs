@@ -103,7 +103,7 @@ async fn a_session_that_comes_back_stands_where_it_stood() {
     };
     assert_eq!((&*one.state, one.calls), ("done", 3));
     assert_eq!(at(&session.call("close", json!({})).await), "open");
-    let history = operator.history(&one.id, 0, 100).await.unwrap();
+    let history = operator.history(&one.id, None, 100).await.unwrap();
     assert_eq!(history.len(), 5, "{history:?}");
 }
 

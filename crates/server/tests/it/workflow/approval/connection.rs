@@ -338,7 +338,7 @@ async fn an_operators_no_is_journalled_and_told_and_holds_for_a_while() {
             result_text(&refused),
             "the call was not approved: a person said no."
         );
-        let history = operator.history(id, 0, 100).await.unwrap();
+        let history = operator.history(id, None, 100).await.unwrap();
         let denied = history
             .iter()
             .find(|one| matches!(one.entry.what, What::Denied { .. }))

@@ -96,7 +96,7 @@ async fn ready(site: &Site) -> Asker<'_> {
 }
 
 async fn told(operator: &Operator) -> Vec<What> {
-    let history = operator.history(ID, 0, 1_000).await.unwrap();
+    let history = operator.history(ID, None, 1_000).await.unwrap();
     history.into_iter().map(|one| one.entry.what).collect()
 }
 

@@ -146,7 +146,7 @@ async fn an_effect_that_moves_its_own_instance_waits_no_longer_than_it_is_patien
             said.send("begun".to_owned()).unwrap();
             // What only looks does not wait.
             operator.show(&done.instance).await.unwrap();
-            operator.history(&done.instance, 0, 10).await.unwrap();
+            operator.history(&done.instance, None, 10).await.unwrap();
             let moved = operator.reset(&done.instance, "from inside").await;
             said.send(format!("{moved:?}")).unwrap();
             Err(Failure::new("on purpose"))
