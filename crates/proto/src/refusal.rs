@@ -290,6 +290,7 @@ struct Reasons {
     uri: Option<Box<str>>,
     awaits: Option<&'static str>,
     retry_after: Option<Duration>,
+    has_begun: bool,
 }
 
 impl Refusal {
@@ -307,6 +308,7 @@ impl Refusal {
             uri: None,
             awaits: None,
             retry_after: None,
+            has_begun: false,
         }))
     }
 
@@ -328,6 +330,14 @@ impl Refusal {
     #[must_use]
     pub fn after(mut self, wait: Duration) -> Self {
         self.0.retry_after = Some(wait);
+        self
+    }
+
+    /// What was asked for had begun. It may have taken effect, so the same request is another one, and
+    /// nobody is told to simply repeat it.
+    #[must_use]
+    pub fn having_begun(mut self) -> Self {
+        self.0.has_begun = true;
         self
     }
 
@@ -426,7 +436,7 @@ impl Refusal {
             code: self.0.code.number(),
             name: facts.name,
             hint: self.0.awaits.unwrap_or(facts.hint),
-            retryable: facts.retry == Retry::Later && self.0.awaits.is_none(),
+            retryable: facts.retry == Retry::Later && self.0.awaits.is_none() && !self.0.has_begun,
             retry_after_ms: self.0.retry_after.map(millis),
         }
     }
@@ -559,6 +569,13 @@ mod tests {
             (held.retryable, held.hint),
             (false, "an operator settles it")
         );
+    }
+
+    #[test]
+    fn what_has_begun_is_not_simply_repeated() {
+        let timeout = Refusal::new(Code::Timeout);
+        assert!(timeout.facts().retryable);
+        assert!(!timeout.having_begun().facts().retryable);
     }
 
     #[test]

@@ -170,6 +170,10 @@ pub(super) fn refuse_ended(call: &mut Call, refusal: Refusal) {
         call.results.reply = Some(Err(Failure::new(refusal.message())));
         return respond(call);
     }
+    let refusal = match call.machine.state() {
+        State::Result(End::Ran(_)) => refusal.having_begun(),
+        State::Idle | State::Pending { .. } | State::Executing { .. } | State::Result(_) => refusal,
+    };
     let gate = no.and_then(|no| no.gate);
     refuse(call, CallRefusal { refusal, gate });
 }

@@ -31,6 +31,8 @@ async fn check_panic(work: Tool) {
     let (before, result) = client.call("work", json!({})).await;
     assert_eq!(result["isError"], true, "{result}");
     assert_eq!(refusal(&result), 1079, "{result}");
+    let told = &result["_meta"]["dev.interlock/refusal"];
+    assert_eq!(told["retryable"], false, "it has moved: {result}");
     assert_eq!(before.len(), 3, "{before:?}");
     assert_eq!(result["_meta"]["dev.interlock/workflow"]["state"], "failed");
     assert_eq!(state(&mut client).await, "failed");

@@ -354,6 +354,8 @@ async fn what_takes_too_long_takes_the_edge_of_a_timeout() {
         assert_eq!(codes(&answer), (-32603, 1069));
         let place = &answer["error"]["data"]["dev.interlock/workflow"];
         assert_eq!(place["state"], "late", "{answer}");
+        let refusal = &answer["error"]["data"]["refusal"];
+        assert_eq!(refusal["retryable"], false, "{answer}");
         stage.has_moved("timeout", "late").await;
     })
     .await;
