@@ -146,7 +146,7 @@ pub(crate) async fn history(operator: &Operator, instance: &Instance) -> Vec<Str
 
 /// The same of an instance that need not be there any more.
 pub(crate) async fn told(operator: &Operator, id: &str) -> Vec<String> {
-    let recorded = operator.history(id, 0, 1_000).await.unwrap();
+    let recorded = operator.history(id, None, 1_000).await.unwrap();
     recorded.iter().map(|one| word(&one.entry)).collect()
 }
 

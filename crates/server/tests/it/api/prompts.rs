@@ -107,7 +107,7 @@ async fn a_typed_prompt_reads_its_arguments() {
 #[tokio::test]
 async fn a_map_of_anything_declares_nothing_and_is_given_what_came() {
     let echo = |arguments: JsonObject, _: Context| async move { json!(arguments).to_string() };
-    let (mut client, _connection) = ready([Prompt::typed("map", echo)]).await;
+    let (mut client, _connection) = ready([Prompt::new("map", echo)]).await;
     let answer = client.request("prompts/list", json!({})).await;
     assert_eq!(answer["result"]["prompts"], json!([{"name": "map"}]));
     let answer = get(&mut client, "map", json!({"a": "1"})).await;
