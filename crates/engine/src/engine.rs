@@ -84,9 +84,9 @@ pub(crate) struct Shared {
 
 /// How many instances behind handles there may be, and for how long.
 ///
-/// Beyond these numbers, instances give way to a new one that are finished, that no call has had for a
-/// minute after their start, or that were not used for ten minutes. None gives way that runs a call or
-/// waits for an operator to settle one.
+/// Beyond these numbers, instances give way to a new one that are finished, that no call has moved and
+/// that were not used for a minute, or that were not used for ten minutes. None gives way that runs a
+/// call or waits for an operator to settle one.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// How long an instance behind a handle is kept after its last use; 24 hours by default.

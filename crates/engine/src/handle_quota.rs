@@ -1,8 +1,8 @@
 //! How many instances behind handles a principal may have, and which give way to a new one.
 //!
 //! Up to the quota nothing gives way. Beyond it, instances go that are finished, then those that no
-//! call has moved for a while, the least recently used first. If there is none, the refusal says when
-//! there will be one.
+//! call has ever moved, then any that were not used for a while; the least recently used first. If
+//! there is none, the refusal says when there will be one.
 
 use crate::{
     engine::{Shared, StartError},
@@ -24,7 +24,7 @@ use std::{
     time::Duration,
 };
 
-/// How long an instance is safe after its last use that no call has had yet.
+/// How long an instance is safe after its last use that no call has moved yet.
 const UNTOUCHED: Duration = Duration::from_secs(60);
 /// How long any other is safe.
 const UNUSED: Duration = Duration::from_secs(10 * 60);
@@ -76,7 +76,7 @@ impl Starts {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum GivesWay {
     Finished,
-    /// No call has had it yet.
+    /// No call has moved it yet.
     Untouched,
     Unused,
 }

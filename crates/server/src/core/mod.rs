@@ -56,8 +56,8 @@ pub struct Bounds {
     /// How many resources these may name in all; 65,536 by default.
     pub all_subscriptions: usize,
     /// How many workflows a principal may have started by `workflow_start`. Beyond that, those give
-    /// way to a new one that have ended, that no call has had for a minute after their start, or that
-    /// were not used for ten minutes; if there is none, the refusal (1059) says how long to wait.
+    /// way to a new one that have ended, that no call has moved and that were not used for a minute, or
+    /// that were not used for ten minutes; if there is none, the refusal (1059) says how long to wait.
     /// 1,000 by default.
     pub handles: usize,
     /// How many of them all anonymous clients may have together, who cannot be told apart. 10,000
