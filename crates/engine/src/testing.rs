@@ -213,6 +213,12 @@ pub(crate) fn state_of(instance: &Instance) -> String {
     workflow.state_name(instance.position().state).to_owned()
 }
 
+/// Notes that a call has ended that could not move the instance.
+pub(crate) fn ran(instance: &Arc<Instance>) {
+    let bound = go(instance.workflow(), &instance.run()).unwrap().id();
+    instance.note_ran(bound, Outcome::Success, NOW);
+}
+
 pub(crate) fn refuse(instance: &Arc<Instance>) {
     instance.note_refused(Kind::Tool, "end", (1081, "no"));
 }

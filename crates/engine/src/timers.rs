@@ -252,9 +252,7 @@ impl Instance {
                 complain(&error);
                 let again = self.shared.now().0.saturating_add(PAUSE);
                 let alarm = lock(&self.state).arm_at(again);
-                if let Some(alarm) = alarm {
-                    self.set_alarm(alarm);
-                }
+                self.set_alarm(alarm);
             }
         }
     }
@@ -347,9 +345,9 @@ impl State {
     }
 
     /// The instance is looked after then, whatever is due before.
-    pub(crate) const fn arm_at(&mut self, at: u64) -> Option<Alarm> {
+    pub(crate) const fn arm_at(&mut self, at: u64) -> Alarm {
         self.armed = Some(at);
-        Some(Alarm(Some(at)))
+        Alarm(Some(at))
     }
 }
 

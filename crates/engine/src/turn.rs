@@ -94,7 +94,7 @@ impl Drop for Turn {
         self.instance.turn.add_permits(1);
         // After the turn is free, or the timers would find it taken and nobody would wake them.
         let alarm = match self.retry_at {
-            Some(at) => state.arm_at(at),
+            Some(at) => Some(state.arm_at(at)),
             None => state.rearm(),
         };
         drop(state);

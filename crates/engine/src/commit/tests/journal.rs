@@ -7,7 +7,7 @@ use crate::{
         unstored::{MOST_NOTES, MOST_REFUSALS},
     },
     lock,
-    testing::{MINUTE, NOW, World, flow, get_behind, go, refuse, reserve, ring, step},
+    testing::{MINUTE, NOW, World, flow, get_behind, ran, refuse, reserve, ring, step},
 };
 use interlock_proto::Time;
 use interlock_store::{Seq, Store};
@@ -129,25 +129,24 @@ async fn what_waited_when_a_write_began_is_written_once() {
 async fn what_moved_nothing_is_told_of() {
     let world = World::volatile(ring());
     let here = world.instance();
-    let bound = go(&world.flow, &here.run()).unwrap().id();
-    here.note_ran(bound, Outcome::Success, NOW);
+    ran(&here);
     step(&here).await;
-    here.note_ran(bound, Outcome::Error, NOW);
+    ran(&here);
     let writer = here.writer.lock().await;
-    here.note_ran(bound, Outcome::Success, NOW);
+    ran(&here);
     drop(writer);
     step(&here).await;
     let wanted = ["started", "ran", "1", "ran", "ran", "2"];
     assert_eq!(world.told(&here).await, wanted);
     // Its journal goes with it.
     here.end().await.unwrap();
-    here.note_ran(bound, Outcome::Success, NOW);
+    ran(&here);
     assert!(world.told(&here).await.is_empty());
 
     let shared = World::durable(ring());
     let there = shared.instance();
     for _ in 0..MOST_NOTES + 3 {
-        there.note_ran(bound, Outcome::Success, NOW);
+        ran(&there);
     }
     assert!(lock(&there.state).armed.is_some());
     there.write_journal().await.unwrap();
@@ -164,8 +163,7 @@ async fn the_last_calls_of_a_session_are_told_of() {
     let process = world.process();
     let [quiet, busy] = ["i", "j"].map(|id| Instance::new(&process, id.into(), None));
     quiet.end().await.unwrap();
-    let bound = go(&world.flow, &busy.run()).unwrap().id();
-    busy.note_ran(bound, Outcome::Success, NOW);
+    ran(&busy);
     busy.end().await.unwrap();
     let journals = world.store.journals(&KIND, None, 10).await.unwrap();
     assert_eq!(journals.len(), 1, "of nothing nothing is told");
@@ -179,14 +177,21 @@ async fn what_moved_nothing_leaves_the_record_alone() {
     let world = World::volatile(ring());
     let here = world.instance();
     let reservation = reserve(&here, Time(5_000)).await;
-    let bound = go(&world.flow, &here.run()).unwrap().id();
     let version = lock(&here.state).stored.version;
-    here.note_ran(bound, Outcome::Success, NOW);
+    ran(&here);
     here.write_record().await.unwrap();
     assert_eq!(lock(&here.state).stored.version, version);
     assert_eq!(world.told(&here).await, ["started", "ran"]);
     drop(reservation);
     assert!(lock(&here.state).occupancy.lost.is_some());
+}
+
+/// A world whose journals have so many entries.
+fn long(limit: u64) -> World {
+    World {
+        journal_limit: Some(limit),
+        ..World::volatile(ring())
+    }
 }
 
 /// Entries that were dropped are counted first in what is left, however much that is. Seen to fail
@@ -195,22 +200,18 @@ async fn what_moved_nothing_leaves_the_record_alone() {
 async fn a_long_journal_that_was_cut_says_so() {
     const LONG: u64 = 1_000;
     for is_stored in [true, false] {
-        let world = World {
-            journal_limit: Some(LONG),
-            ..World::volatile(ring())
-        };
+        let world = long(LONG);
         let here = world.instance();
-        let bound = go(&world.flow, &here.run()).unwrap().id();
         if is_stored {
             step(&here).await;
         }
         // A look in between leaves numbers behind.
-        here.note_ran(bound, Outcome::Success, NOW);
+        ran(&here);
         here.write_journal().await.unwrap();
         let looked_at = world.store.journal_end(&here.key).await.unwrap();
         for times in 1..3 {
             for _ in 0..LONG + 300 {
-                here.note_ran(bound, Outcome::Success, NOW);
+                ran(&here);
             }
             here.write_journal().await.unwrap();
             let journal = world.store.journal(&here.key, Seq::START, 10_000).await;
@@ -235,10 +236,7 @@ async fn a_long_journal_that_was_cut_says_so() {
 async fn a_journal_stays_short_however_often_its_instance_comes_back() {
     const LONG: u64 = 300;
     for is_stored in [true, false] {
-        let world = World {
-            journal_limit: Some(LONG),
-            ..World::volatile(ring())
-        };
+        let world = long(LONG);
         let mut started = 0;
         for times in 0..10 {
             let here = world.instance();
@@ -246,9 +244,8 @@ async fn a_journal_stays_short_however_often_its_instance_comes_back() {
             if is_stored && times == 0 {
                 step(&here).await;
             }
-            let bound = go(&world.flow, &here.run()).unwrap().id();
-            for _ in 0..LONG - 10 {
-                here.note_ran(bound, Outcome::Success, NOW);
+                for _ in 0..LONG - 10 {
+                ran(&here);
             }
             here.write_record().await.unwrap();
             let journal = world.journal(&here).await;
@@ -282,13 +279,12 @@ async fn a_journal_that_is_kept_says_that_its_session_ended() {
 async fn times_in_a_journal_do_not_run_backwards() {
     let world = World::volatile(ring());
     let here = world.instance();
-    let bound = go(&world.flow, &here.run()).unwrap().id();
     world.pass(Time(NOW.0 + 300));
     step(&here).await;
-    here.note_ran(bound, Outcome::Success, NOW);
+    ran(&here);
     refuse_at(&here, NOW);
     here.write_journal().await.unwrap();
-    here.note_ran(bound, Outcome::Success, NOW);
+    ran(&here);
     here.write_journal().await.unwrap();
     let journal = world.journal(&here).await;
     let times: Vec<_> = journal.iter().map(|entry| entry.at).collect();
