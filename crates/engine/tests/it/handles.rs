@@ -184,7 +184,8 @@ async fn a_handle_does_not_expire_while_its_call_runs() {
     }
 }
 
-/// Somebody who waits without the turn, for a person's yes perhaps, uses the instance too.
+/// Somebody who waits without the turn, for a person's yes perhaps, uses the instance too. Seen to fail
+/// with a journal that ended, and an instance that its own call made anew.
 #[tokio::test]
 async fn a_handle_that_is_in_use_is_not_removed() {
     let site = Site::default();
@@ -198,6 +199,7 @@ async fn a_handle_that_is_in_use_is_not_removed() {
         run(&instance, "checkout", Outcome::Success).await;
         drop(instance);
         assert_eq!(state(&open(&engine, &id, &alice).await.unwrap()), "due");
+        assert_eq!(told(&engine.operator(), &id).await, ["started", "step"]);
     }
 }
 

@@ -244,7 +244,7 @@ async fn a_journal_stays_short_however_often_its_instance_comes_back() {
             if is_stored && times == 0 {
                 step(&here).await;
             }
-                for _ in 0..LONG - 10 {
+            for _ in 0..LONG - 10 {
                 ran(&here);
             }
             here.write_record().await.unwrap();
