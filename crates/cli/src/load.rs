@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use interlock::{
     BuildError, BuildErrors, Builder, Server,
     workflow::{
-        Finding, Kind, Problem, Workflow,
+        Finding, Kind, Problem, Severity, Workflow,
         file::{self, File, MAX_BYTES},
     },
 };
@@ -57,23 +57,35 @@ impl Source {
 
     /// What the file says, or everything that is wrong with it.
     pub(crate) fn parse(&self) -> Result<Parsed, Vec<Finding>> {
-        let file = file::read(&self.text).map_err(|invalid| invalid.findings)?;
+        let (file, mut findings) = file::inspect(&self.text);
+        let Some(mut file) = file else {
+            return Err(findings);
+        };
+        let is_wrong = findings.iter().any(|one| one.severity() == Severity::Error);
+        if is_wrong {
+            // What is missing from it may be just what was not understood.
+            file.workflow = None;
+        }
         // Whether schemas can be used is known once there is a server.
         let builder = interlock_gateway::builder_with(&file, |tool| {
             interlock_gateway::described(tool, |_, _| async { "" })
         });
-        let errors = match builder.build() {
+        let mut errors = match builder.build() {
             Ok(_) => Vec::new(),
             Err(BuildErrors(errors)) => errors,
         };
-        let judged = judge(&file, errors);
-        match judged.wrong.is_empty() {
-            true => Ok(Parsed {
-                file,
-                not_served: judged.not_served,
-            }),
-            false => Err(with_warnings(judged.wrong, &file)),
+        if is_wrong {
+            // Anything else was said when the file was read.
+            errors.retain(|error| matches!(error, BuildError::Schema { .. }));
         }
+        let Judged { wrong, not_served } = judge(&file, errors);
+        if !is_wrong && wrong.is_empty() {
+            file.warnings = findings;
+            return Ok(Parsed { file, not_served });
+        }
+        findings.extend(wrong);
+        findings.sort_by_key(|finding| finding.span.map(|span| span.start));
+        Err(findings)
     }
 
     /// What the file says, be it served or not; if it has errors, standard error tells them.
@@ -158,12 +170,6 @@ fn judge(file: &File, errors: Vec<BuildError>) -> Judged {
         }
     }
     judged
-}
-
-fn with_warnings(mut findings: Vec<Finding>, file: &File) -> Vec<Finding> {
-    findings.extend(file.warnings.iter().cloned());
-    findings.sort_by_key(|finding| finding.span.map(|span| span.start));
-    findings
 }
 
 fn problem(code: &'static str, error: &BuildError) -> Problem {

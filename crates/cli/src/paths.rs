@@ -203,10 +203,7 @@ fn assumptions(workflow: &Workflow, edge: &Edge, before: Option<&Edge>) -> Vec<S
 }
 
 fn binding<'a>(workflow: &'a Workflow, edge: &Edge, artifact: &Artifact) -> Option<&'a Binding> {
-    let at = Position {
-        state: edge.from,
-        finished: false,
-    };
+    let at = Position::from(edge.from);
     match workflow.admit(at, artifact.kind, &artifact.name) {
         Ok(Pass::Bound(binding)) => Some(binding),
         Ok(Pass::Always) | Err(_) => None,

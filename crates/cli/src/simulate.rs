@@ -510,7 +510,7 @@ impl<'w> Simulator<'w> {
         self.asking = step.asks;
         self.seen.edges.extend(step.taken);
         self.seen.states.extend([step.to, step.after.state]);
-        course.after = step.after;
+        course.after = self.instance.position();
         course.moves.push(Move {
             from: step.from,
             to: step.to,
@@ -635,7 +635,7 @@ fn refusal(refused: &Refused<'_>) -> Refusal {
         Reason::NotInState => refused.path(),
         Reason::Finished | Reason::Held { .. } | Reason::TooManyVisits { .. } => None,
         // The call itself is allowed, only not so.
-        Reason::Guard { .. } => return Refusal::plain(code, why),
+        Reason::Guard(_) => return Refusal::plain(code, why),
     };
     let kind = refused.wanted().kind;
     let allowed = refused.allowed(kind).map(str::to_owned).collect();

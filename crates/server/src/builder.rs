@@ -6,7 +6,7 @@ use crate::{
         Catalog,
         build_error::{BuildError, BuildErrors},
         handle_argument::{HandleTools, warn_of_what_has_no_place},
-        snapshot::LiveCatalog,
+        snapshot::{self, LiveCatalog},
     },
     context::{environment::Environment, request_state::Sealer},
     core::{
@@ -348,7 +348,7 @@ impl Builder {
         let sealer = sealer(self.secret.as_deref(), &self.older_secrets)
             .map_err(|error| errors.push(BuildError::Secret(error)));
         match sealer {
-            Ok(sealer) if errors.is_empty() => Ok(self.assemble(catalog, &warnings, sealer)),
+            Ok(sealer) if errors.is_empty() => Ok(self.assemble(catalog, warnings, sealer)),
             Ok(_) | Err(()) => Err(BuildErrors(errors)),
         }
     }
@@ -395,19 +395,18 @@ impl Builder {
         let Some(workflow) = &self.workflow else {
             return Vec::new();
         };
-        let findings = workflow.check(&catalog.summary()).into_iter();
+        let summary = catalog.summary_beside(errors);
+        let findings = snapshot::findings(workflow, &summary).into_iter();
         let (wrong, warnings): (Vec<_>, Vec<_>) =
             findings.partition(|finding| finding.severity() == Severity::Error);
-        for finding in &warnings {
-            tracing::warn!(code = finding.problem.code(), "{finding}");
-        }
+        warnings.iter().for_each(snapshot::warn);
         let wrong = wrong.into_iter().map(Box::new);
         errors.extend(wrong.map(BuildError::Workflow));
         warn_of_what_has_no_place(workflow);
         warnings
     }
 
-    fn assemble(self, catalog: Catalog, warnings: &[Finding], sealer: Sealer) -> Server {
+    fn assemble(self, catalog: Catalog, warnings: Vec<Finding>, sealer: Sealer) -> Server {
         let workflow = self.workflow;
         let by_workflow = || Some(workflow.as_ref()?.settings().tool_timeout);
         let execution = self.tool_timeout.or_else(by_workflow);

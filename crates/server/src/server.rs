@@ -15,7 +15,7 @@ use crate::{
     },
 };
 use interlock_engine::{Engine, Operator};
-use interlock_workflow::Catalogue;
+use interlock_workflow::{Catalogue, Finding};
 use std::{
     fmt,
     future::Future,
@@ -200,6 +200,29 @@ impl Server {
         let (router, state) = http::router(&self.0.core, &options)?;
         lock(&self.0.routers).push(Arc::downgrade(&state));
         Ok(router)
+    }
+
+    /// What somebody should look at in the workflow, and in how it fits what the server has now. The
+    /// same was logged.
+    ///
+    /// ```
+    /// use interlock::{Context, NoArguments, Server, Tool, Workflow};
+    ///
+    /// let shop = Workflow::builder("shop")
+    ///     .state("cart", |s| s.initial().tool("pay", |t| t.success("paid").error("broke")))
+    ///     .state("paid", |s| s.terminal())
+    ///     .build()?;
+    /// let server = Server::builder("shop", "1.0.0")
+    ///     .tool(Tool::new("pay", |_: NoArguments, _: Context| async { "paid" }))
+    ///     .workflow(shop)
+    ///     .build()?;
+    /// let warnings: Vec<_> = server.warnings().iter().map(ToString::to_string).collect();
+    /// assert_eq!(warnings, ["warning[trap]: no end can be reached from state \"broke\""]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Finding> {
+        self.0.core.snapshot().findings.clone()
     }
 
     /// Tells every client that wants to know: this resource has changed.

@@ -1,8 +1,8 @@
 //! Durable records changed by compare-and-swap, with a journal and a change feed.
 //!
-//! A [`Store`] remembers what Interlock must not forget: sessions and workflow instances today. It is
-//! made for tasks, elicitations, subscriptions and replayable events as well. It keeps bytes under a [`Key`] and knows
-//! nothing of what they mean. Several nodes may share one store; compare-and-swap is what lets
+//! A [`Store`] remembers what Interlock must not forget: sessions with their subscriptions, and
+//! workflow instances with the questions that wait for operators. It keeps bytes under a [`Key`] and
+//! knows nothing of what they mean. Several nodes may share one store; compare-and-swap is what lets
 //! any of them take the next step.
 //!
 //! It is not a database: there are no queries, no snapshot over several records, no clock and no

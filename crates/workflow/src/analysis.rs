@@ -68,7 +68,7 @@ impl Workflow {
     ///     .state("found", |s| s.tool("refund", |t| t.success("paid")))
     ///     .state("paid", |s| s.terminal())
     ///     .build()?;
-    /// let found = Position { state: refund.state_id("found").unwrap(), finished: false };
+    /// let found = Position::from(refund.state_id("found").unwrap());
     /// let difference = refund.difference(refund.initial(), found, Kind::Tool);
     /// assert_eq!(difference.appears, ["refund"]);
     /// assert_eq!(difference.gone, ["lookup"]);
@@ -126,7 +126,7 @@ impl Workflow {
         if self.symbols[wanted].role == Role::Always {
             return Some(Vec::new());
         }
-        if from.finished {
+        if !from.is_open() {
             return None;
         }
         let arrived = |state| self.binding_ids.contains_key(&(state, wanted));
@@ -377,10 +377,7 @@ mod tests {
     }
 
     fn way(workflow: &Workflow, from: &str, tool: &str) -> Option<String> {
-        let from = Position {
-            state: workflow.state_id(from).unwrap(),
-            finished: false,
-        };
+        let from = Position::from(workflow.state_id(from).unwrap());
         let hops = workflow.path_to(from, Kind::Tool, tool)?;
         let told: Vec<_> = hops
             .iter()

@@ -102,7 +102,10 @@ impl Workflow {
             let asks = |rule: &Rule| rule.mentions(Root::Args) || rule.mentions(Root::Principal);
             let guards = binding.when().into_iter().chain(rules);
             let has_effects = edges().any(|edge| !edge.effects.is_empty());
-            let is_shown = binding.hold || binding.needs_approval || has_effects;
+            let is_shown = binding.hold
+                || binding.needs_approval
+                || binding.otherwise().is_some()
+                || has_effects;
             if is_shown || guards.into_iter().any(asks) {
                 called.insert(owner(symbol, binding));
             }
@@ -127,8 +130,10 @@ impl Workflow {
             let bindings = &self.bindings[state.bindings.clone()];
             let guards = bindings.iter().flat_map(Binding::when);
             let questions = bindings.iter().flat_map(Binding::approval);
+            let reasons = bindings.iter().filter_map(Binding::otherwise);
             let mut texts = questions
                 .map(|approval| &approval.message)
+                .chain(reasons)
                 .chain(state.instructions())
                 .chain(state.sampling().into_iter().flat_map(|sampling| {
                     let messages = sampling.messages.iter().map(|message| &message.text);
@@ -212,6 +217,7 @@ impl Workflow {
                 self.lists.intern(kind, own)
             }),
             counts_visits: true,
+            limits_visits: judged.max_visits.is_some(),
             is_timed: !timers.is_empty(),
             terminal: judged.terminal,
             rest: Box::new(RestOfState {
@@ -264,6 +270,7 @@ impl Workflow {
                 name: Arc::clone(&self.symbols[judged.symbol].name),
                 place: judged.place,
                 when: judged.when,
+                otherwise: judged.otherwise,
                 approval: judged.approval,
                 routes,
             }),

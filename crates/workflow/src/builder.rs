@@ -6,7 +6,7 @@
 use crate::{
     Artifact, Catalogue, Draft, DraftAlways, DraftApproval, DraftBinding, DraftEdge, DraftMessage,
     DraftSampling, DraftState, DraftText, DraftTimer, DraftVisits, Expression, Invalid, Kind,
-    Outcome, Place, Role, Settings, Workflow,
+    Outcome, Place, Role, Settings, Targets, Workflow,
 };
 use std::{fmt, time::Duration};
 
@@ -74,9 +74,10 @@ impl Builder {
         self
     }
 
-    /// Defines a state, or adds to one that was defined before.
+    /// Defines a state, or adds to one that was defined before. What both say must be the same.
     ///
-    /// A target that is never defined is a state in which nothing is bound.
+    /// A target that is never defined is a state in which nothing is bound; see
+    /// [`closed`](Self::closed).
     pub fn state(
         mut self,
         name: impl Into<String>,
@@ -119,6 +120,33 @@ impl Builder {
     /// Makes everything that is bound nowhere callable in every state.
     pub fn always_everything(mut self) -> Self {
         self.draft.always_everything = true;
+        self
+    }
+
+    /// Makes every target an error that is not defined, as in a file.
+    ///
+    /// Without this such a target is a state in which nothing is bound, unless its name is nearly that
+    /// of a state that is defined.
+    ///
+    /// ```
+    /// use interlock_workflow::Workflow;
+    ///
+    /// let shop = Workflow::builder("shop")
+    ///     .state("cart", |s| s.initial().tool("pay", |t| t.success("paid").error("crat")))
+    ///     .state("paid", |s| s.terminal());
+    /// let invalid = shop.build().unwrap_err();
+    /// assert_eq!(invalid.findings[0].problem.help().unwrap(), "did you mean \"cart\"?");
+    ///
+    /// let shop = Workflow::builder("shop")
+    ///     .state("cart", |s| s.initial().tool("pay", |t| t.success("paid").error("broke")))
+    ///     .state("paid", |s| s.terminal());
+    /// assert_eq!(shop.clone().build()?.warnings()[0].problem.code(), "trap");
+    /// let invalid = shop.closed().build().unwrap_err();
+    /// assert_eq!(invalid.findings[0].problem.code(), "unknown-target");
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn closed(mut self) -> Self {
+        self.draft.targets = Targets::Closed;
         self
     }
 
@@ -376,6 +404,35 @@ impl BindingBuilder {
     /// and `visits`, or a function in [`rust`](crate::rust).
     pub fn when(mut self, guard: impl Into<Expression>) -> Self {
         self.binding.when = Some(guard.into());
+        self
+    }
+
+    /// What a caller is told whose call the guard refuses, in place of the guard. `{{args.amount}}` is
+    /// filled in.
+    ///
+    /// ```
+    /// use interlock_workflow::{Call, Kind, Workflow};
+    /// use serde_json::{Value, json};
+    ///
+    /// let flow = Workflow::builder("till")
+    ///     .state("open", |s| {
+    ///         s.initial().tool("pay", |t| {
+    ///             t.when("args.amount < 100").otherwise("{{args.amount}} is too much").success("paid")
+    ///         })
+    ///     })
+    ///     .state("paid", |s| s.terminal())
+    ///     .build()?;
+    /// let args = json!({ "amount": 500 });
+    /// let call = Call { kind: Kind::Tool, name: "pay", args: &args, principal: &Value::Null };
+    /// let refused = flow.judge(&flow.start(0), &call).unwrap_err();
+    /// assert_eq!(
+    ///     refused.to_string(),
+    ///     "tool \"pay\" is not allowed with these arguments: 500 is too much"
+    /// );
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn otherwise(mut self, text: impl Into<String>) -> Self {
+        self.binding.otherwise = Some(plain(text));
         self
     }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     Artifact, Finding, Kind, Problem,
-    intern::Symbols,
+    intern::{Symbols, key},
     nearest::Nearest,
     uri_template::{is_template, matches},
 };
@@ -84,7 +84,8 @@ impl Catalogue {
 
     /// Adds an artifact of which more is known than its name.
     pub fn describe(&mut self, kind: Kind, name: impl Into<String>, about: About) {
-        self.shelves[kind.index()].names.insert(name.into(), about);
+        let name = key(kind, &name.into()).into_owned();
+        self.shelves[kind.index()].names.insert(name, about);
     }
 
     /// Says that tools and prompts with names that begin so will be there, though nobody knows
@@ -95,14 +96,16 @@ impl Catalogue {
 
     /// Whether the server has it.
     pub fn has(&self, kind: Kind, name: &str) -> bool {
-        self.shelves[kind.index()].names.contains_key(name)
+        self.about_named(kind, name).is_some()
     }
 
     /// What is known of an artifact.
     pub fn about(&self, artifact: &Artifact) -> Option<&About> {
-        self.shelves[artifact.kind.index()]
-            .names
-            .get(&artifact.name)
+        self.about_named(artifact.kind, &artifact.name)
+    }
+
+    fn about_named(&self, kind: Kind, name: &str) -> Option<&About> {
+        self.shelves[kind.index()].names.get(&*key(kind, name))
     }
 
     /// What a name could be if its prefix was forgotten.

@@ -94,6 +94,7 @@ impl Workflow {
         });
         DraftBinding {
             when: binding.when().map(|rule| rule.expression()),
+            otherwise: binding.otherwise().map(text),
             approval: binding.approval().map(|approval| DraftApproval {
                 message: text(&approval.message),
                 expires: approval.expires,

@@ -1,7 +1,8 @@
 //! Draws a workflow: as a picture of our own, and as text for Mermaid and for Graphviz.
 //!
-//! Every state and every binding is drawn, reachable or not. Names come from whoever wrote the
-//! file, so states are numbered and names appear only as escaped labels.
+//! Every state and every binding is drawn, reachable or not; what is always callable stands aside in
+//! a box. Names come from whoever wrote the file, so states are numbered and names appear only as
+//! escaped labels.
 
 use crate::{
     Artifact, Binding, Cause, Edge, Kind, Outcome, Pass, Position, StateId, Workflow,
@@ -91,8 +92,17 @@ pub fn svg(workflow: &Workflow, highlight: Option<StateId>) -> Result<String, To
         initial: id == workflow.initial().state,
         end: drawing.is_end[id.index()],
         here: highlight == Some(id),
+        aside: false,
     });
-    let nodes = nodes.collect();
+    let always = drawing.always.clone().map(|name| svg::Node {
+        name,
+        note: None,
+        initial: false,
+        end: false,
+        here: false,
+        aside: true,
+    });
+    let nodes = nodes.chain(always).collect();
     let lines = drawing.lines.into_iter().map(|line| svg::Line {
         from: line.from.index(),
         to: match line.to {
@@ -118,6 +128,11 @@ fn draw_mermaid(
     for state in workflow.states() {
         let name = ForMermaid(workflow.state_name(state));
         writeln!(out, "    state \"{name}\" as s{}", state.0)?;
+    }
+    if let Some(always) = &drawing.always {
+        writeln!(out, "    state \"{}\" as always", ForMermaid(always))?;
+        writeln!(out, "    classDef aside stroke-dasharray:5 4")?;
+        writeln!(out, "    class always aside")?;
     }
     writeln!(out, "    [*] --> s{}", workflow.initial().state.0)?;
     for line in &drawing.lines {
@@ -155,6 +170,13 @@ fn draw_dot(out: &mut String, drawing: &Drawing<'_>, highlight: Option<StateId>)
         }
         writeln!(out, "];")?;
     }
+    if let Some(always) = &drawing.always {
+        let always = ForDot(always);
+        writeln!(
+            out,
+            "    always [label=\"{always}\", style=\"rounded,dashed\"];"
+        )?;
+    }
     writeln!(out, "    start -> s{};", workflow.initial().state.0)?;
     if drawing.lines.iter().any(|line| line.to == Tip::End) {
         writeln!(out, "    end [shape=doublecircle, label=\"\", width=0.15];")?;
@@ -176,6 +198,8 @@ struct Drawing<'a> {
     /// By state: it can only be ended in, so it is drawn as an end and its edges as plain ones.
     is_end: Vec<bool>,
     lines: Vec<Line>,
+    /// What is callable in every state, if anything is.
+    always: Option<String>,
 }
 
 /// One line between two states, for all that leads from one to the other.
@@ -205,6 +229,7 @@ impl<'a> Drawing<'a> {
             workflow,
             is_end: ends(workflow),
             lines: Vec::new(),
+            always: always(workflow),
         };
         for state in workflow.states() {
             let mut places = HashMap::new();
@@ -212,7 +237,10 @@ impl<'a> Drawing<'a> {
                 drawing.add(&mut places, edge);
             }
             for binding in workflow.bindings(state) {
-                if is_silent(workflow, binding) {
+                if binding.holds() {
+                    let label = label(binding.artifact(), Outcome::Unknown) + ": hold";
+                    drawing.put(&mut places, state, Tip::State(state), label, Style::Failure);
+                } else if is_silent(workflow, binding) {
                     let label = label(binding.artifact(), Outcome::Success);
                     drawing.put(&mut places, state, Tip::State(state), label, Style::Success);
                 }
@@ -264,10 +292,7 @@ impl<'a> Drawing<'a> {
     }
 
     fn binding(&self, state: StateId, Artifact { kind, name }: &Artifact) -> Option<&'a Binding> {
-        let at = Position {
-            state,
-            finished: false,
-        };
+        let at = Position::from(state);
         match self.workflow.admit(at, *kind, name) {
             Ok(Pass::Bound(binding)) => Some(binding),
             Ok(Pass::Always) | Err(_) => None,
@@ -304,6 +329,25 @@ impl<'a> Drawing<'a> {
 fn is_silent(workflow: &Workflow, binding: &Binding) -> bool {
     let mut outcomes = Outcome::ALL.into_iter();
     outcomes.all(|outcome| workflow.alternatives(binding, outcome).next().is_none())
+}
+
+/// What is callable in every state.
+fn always(workflow: &Workflow) -> Option<String> {
+    const MOST: usize = 12;
+    let all = Kind::ALL.into_iter().flat_map(|kind| {
+        let names = workflow.visible_always(kind);
+        names.map(move |name| label(&Artifact::new(kind, name), Outcome::Success))
+    });
+    let mut names: Vec<_> = all.collect();
+    if names.len() > MOST {
+        let more = format!("and {} more", names.len() - MOST);
+        names.truncate(MOST);
+        names.push(more);
+    }
+    if workflow.always_everything() && workflow.states().len() > 1 {
+        names.push("everything else".to_owned());
+    }
+    (!names.is_empty()).then(|| format!("always: {}", names.join(", ")))
 }
 
 /// What a call is called.
@@ -420,8 +464,12 @@ mod tests {
                     .tool("jump", |t| t.success(end("garden")))
             })
             .state("attic", |s| {
-                s.tool("fall", |t| t.success(end("door")).cancelled(end("garden")))
+                s.tool("fall", |t| {
+                    t.success(end("door")).cancelled(end("garden")).hold()
+                })
             })
+            .always_tool("look")
+            .always_resource("note://map")
             .build()
             .unwrap()
     }
@@ -436,6 +484,9 @@ mod tests {
     state \"door\" as s1
     state \"attic\" as s2
     state \"garden\" as s3
+    state \"always: look, resource note://map\" as always
+    classDef aside stroke-dasharray:5 4
+    class always aside
     [*] --> s0
     s0 --> s1 : left, right, right (error)
     s0 --> s0 : prompt hint
@@ -445,6 +496,7 @@ mod tests {
     s1 --> s3 : jump
     s2 --> [*] : fall (in door)
     s2 --> s3 : fall (cancelled)
+    s2 --> s2 : fall (unknown): hold
     s3 --> [*]
     classDef here stroke-width:4px,font-weight:bold
     class s1 here
@@ -465,6 +517,7 @@ mod tests {
     s1 [label=\"door\"];
     s2 [label=\"attic\"];
     s3 [label=\"garden\", peripheries=2];
+    always [label=\"always: look, resource note://map\", style=\"rounded,dashed\"];
     start -> s0;
     end [shape=doublecircle, label=\"\", width=0.15];
     s0 -> s1 [label=\"left, right, right (error)\"];
@@ -475,6 +528,7 @@ mod tests {
     s1 -> s3 [label=\"jump\"];
     s2 -> end [label=\"fall (in door)\"];
     s2 -> s3 [label=\"fall (cancelled)\"];
+    s2 -> s2 [label=\"fall (unknown): hold\"];
 }
 "
         );

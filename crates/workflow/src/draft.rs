@@ -75,7 +75,8 @@ pub struct Draft {
 /// What an edge to a state that nobody defined means.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Targets {
-    /// The target becomes a state of its own, as in the builder.
+    /// The target becomes a state of its own, as in the builder, unless its name is nearly that of a
+    /// state that is defined.
     #[default]
     Open,
     /// It is an error, as in a file.
@@ -134,6 +135,9 @@ pub struct DraftBinding {
     pub place: Place,
     /// What must be true of a call before it runs.
     pub when: Option<Expression>,
+    /// What a caller is told for whose call that is not true; `{{…}}` in it is filled in. Left out:
+    /// the guard as it is written.
+    pub otherwise: Option<DraftText>,
     /// What a person must agree to before it runs.
     pub approval: Option<DraftApproval>,
     /// Where its outcomes lead; an outcome that is missing takes its default, and the edges of
@@ -154,6 +158,7 @@ impl DraftBinding {
             artifact,
             place: Place::default(),
             when: None,
+            otherwise: None,
             approval: None,
             edges: Vec::new(),
             hold: false,

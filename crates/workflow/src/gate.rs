@@ -8,7 +8,6 @@ use crate::{
     guard::{Facts, Failed},
     instance::Instance,
     intern::{Role, SymbolId},
-    workflow::Visible,
 };
 use serde_json::Value;
 use std::fmt;
@@ -36,7 +35,8 @@ pub struct Call<'a> {
 impl Workflow {
     /// Whether an artifact is bound here, whatever it would be called with.
     ///
-    /// This is what lists show. [`judge`](Self::judge) asks the guards as well.
+    /// [`judge`](Self::judge) also asks whether the instance is [blocked](Position::blocked), and
+    /// the guards. Lists show what is bound unless it is blocked; guards never hide.
     ///
     /// ```
     /// use interlock_workflow::{Kind, Pass, Workflow};
@@ -63,7 +63,7 @@ impl Workflow {
             wanted: Artifact::new(kind, name),
         };
         let Some(symbol) = self.symbol(at, kind, name) else {
-            return if self.always_everything && !self.may_be_bound(kind, name) {
+            return if self.lets_through(kind, name) {
                 Ok(Pass::Always)
             } else if at.finished {
                 Err(refuse(Reason::Finished))
@@ -119,29 +119,33 @@ impl Workflow {
         }
     }
 
-    /// What a name means here: itself, or for a URI a template that it fits. What can be called
-    /// here comes first.
+    /// What a name means here. What can be called here comes first.
     pub(crate) fn symbol(&self, at: Position, kind: Kind, name: &str) -> Option<SymbolId> {
-        let itself = self.symbols.find(kind, name);
-        if kind != Kind::Resource || !self.symbols.has_templates() {
-            return itself;
-        }
         let callable = |symbol: &SymbolId| match self.symbols[*symbol].role {
             Role::Always => true,
             Role::Bound => self.binding_ids.contains_key(&(at.state, *symbol)),
         };
-        if let Some(itself) = itself.filter(callable) {
-            return Some(itself);
+        let mut meanings = self.meanings(kind, name);
+        let first = meanings.next()?;
+        match callable(&first) {
+            true => Some(first),
+            false => meanings.find(callable).or(Some(first)),
         }
-        let fitting: Vec<_> = self.symbols.templates_for(name).collect();
-        let here = fitting.iter().copied().find(callable);
-        here.or(itself).or_else(|| fitting.first().copied())
     }
 
-    /// Whether a URI that fits no template might still be read as one: whoever serves it may see
-    /// more in it than we do. What is not known to be free is not free.
-    fn may_be_bound(&self, kind: Kind, name: &str) -> bool {
-        kind == Kind::Resource && self.symbols.begins_like_bound_template(name)
+    /// Everything that a name can mean: itself, and for a URI each template that it fits.
+    fn meanings<'a>(&'a self, kind: Kind, name: &'a str) -> impl Iterator<Item = SymbolId> + 'a {
+        let itself = self.symbols.find(kind, name);
+        let fitting = (kind == Kind::Resource).then(|| self.symbols.templates_for(name));
+        itself.into_iter().chain(fitting.into_iter().flatten())
+    }
+
+    /// Whether what the workflow does not name is callable in every state. Whoever serves a URI may
+    /// see more in it than the gate does, so one that begins like those of a bound template is not.
+    fn lets_through(&self, kind: Kind, name: &str) -> bool {
+        let may_be_bound =
+            || kind == Kind::Resource && self.symbols.begins_like_bound_template(name);
+        self.always_everything && !may_be_bound()
     }
 
     /// Whether a call may run: the state binds it, the instance is free to go on, and its guard
@@ -208,8 +212,7 @@ impl Workflow {
         if !binding.conditional {
             return Ok(Pass::Bound(binding));
         }
-        let most = self.state(at.state).max_visits();
-        if let Some(most) = most.filter(|most| instance.visits(at.state) > *most) {
+        if let Some(most) = instance.is_used_up(self) {
             return Err(refuse(Reason::TooManyVisits { most }));
         }
         if let Some(guard) = binding.when() {
@@ -219,22 +222,45 @@ impl Workflow {
                 Ok(false) => None,
                 Err(failed) => Some(failed),
             };
-            let guard = guard.to_string();
-            return Err(refuse(Reason::Guard { guard, failed }));
+            return Err(refuse(Reason::Guard(Box::new(UntrueGuard {
+                guard: guard.to_string(),
+                failed,
+                otherwise: binding.otherwise().map(|text| text.fill(&facts)),
+            }))));
         }
         Ok(Pass::Bound(binding))
     }
 
-    /// Whether the workflow names an artifact: in some state, or as always callable.
-    pub fn is_bound(&self, kind: Kind, name: &str) -> bool {
-        self.symbol(self.initial(), kind, name).is_some()
+    /// How the workflow writes the name of an artifact that it names itself: a URI can be written in
+    /// several ways.
+    ///
+    /// ```
+    /// use interlock_workflow::{Kind, Workflow, end};
+    ///
+    /// let flow = Workflow::builder("web")
+    ///     .state("new", |s| s.initial().resource("http://example.com", |r| r.success(end("new"))))
+    ///     .build()?;
+    /// let named = flow.name_of(Kind::Resource, "HTTP://example.com/");
+    /// assert_eq!(named, Some("http://example.com"));
+    /// # Ok::<(), interlock_workflow::Invalid>(())
+    /// ```
+    pub fn name_of(&self, kind: Kind, name: &str) -> Option<&str> {
+        let symbol = self.symbols.find(kind, name)?;
+        Some(&self.symbols[symbol].name)
     }
 
-    /// Whether an artifact is callable in every state, so that no instance is needed to call it.
+    /// Whether the workflow names an artifact: in some state, or as always callable.
+    pub fn is_bound(&self, kind: Kind, name: &str) -> bool {
+        self.meanings(kind, name).next().is_some()
+    }
+
+    /// Whether an artifact is callable in every state, so that no instance is needed to call it:
+    /// then, and only then, [`admit`](Self::admit) says so of every position.
     pub fn is_always(&self, kind: Kind, name: &str) -> bool {
-        match self.symbol(self.initial(), kind, name) {
-            Some(symbol) => self.symbols[symbol].role == Role::Always,
-            None => self.always_everything,
+        match self.meanings(kind, name).next() {
+            // What is always callable is so everywhere, and what is bound is so somewhere.
+            Some(first) => self.symbols[first].role == Role::Always,
+            None => self.lets_through(kind, name),
         }
     }
 
@@ -296,12 +322,31 @@ pub enum Reason {
         most: u32,
     },
     /// The guard is not true of this call.
-    Guard {
-        /// The guard.
-        guard: String,
-        /// Why it has no answer, if it has none.
-        failed: Option<Failed>,
-    },
+    Guard(Box<UntrueGuard>),
+}
+
+/// A guard that was not true of a call.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct UntrueGuard {
+    /// The guard.
+    pub guard: String,
+    /// Why it has no answer, if it has none.
+    pub failed: Option<Failed>,
+    /// What the author of the workflow has to say to the caller.
+    pub otherwise: Option<String>,
+}
+
+/// What the caller is told: the author's words, if there are any.
+impl fmt::Display for UntrueGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let guard = &self.guard;
+        match (&self.otherwise, &self.failed) {
+            (Some(words), _) => f.write_str(words),
+            (None, None) => write!(f, "{guard} is not true"),
+            (None, Some(failed)) => write!(f, "{guard} has no answer: {failed}"),
+        }
+    }
 }
 
 /// A call that may not run, and what the caller could do instead.
@@ -323,7 +368,7 @@ impl<'a> Refused<'a> {
     pub fn code(&self) -> u16 {
         match self.reason {
             Reason::NotInState => 1081,
-            Reason::TooManyVisits { .. } | Reason::Guard { .. } => 1082,
+            Reason::TooManyVisits { .. } | Reason::Guard(_) => 1082,
             Reason::Held { .. } => 1084,
             Reason::Finished => 1085,
         }
@@ -340,16 +385,9 @@ impl<'a> Refused<'a> {
     }
 
     /// What is callable instead.
-    pub fn allowed(&self, kind: Kind) -> Visible<'a> {
-        let nothing_bound = match self.reason {
-            Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Finished => true,
-            Reason::NotInState | Reason::Guard { .. } => false,
-        };
-        let at = Position {
-            finished: nothing_bound,
-            ..self.at
-        };
-        self.workflow.visible(at, kind)
+    pub fn allowed(&self, kind: Kind) -> impl Iterator<Item = &'a str> + '_ {
+        let visible = self.workflow.visible(self.at, kind);
+        visible.filter(move |name| kind != self.wanted.kind || *name != self.wanted.name)
     }
 
     /// The shortest way to where it is callable, if there is one that is not too hard to find and
@@ -369,7 +407,7 @@ impl<'a> Refused<'a> {
             Reason::Finished
             | Reason::Held { .. }
             | Reason::TooManyVisits { .. }
-            | Reason::Guard { .. } => None,
+            | Reason::Guard(_) => None,
         }
     }
 }
@@ -393,12 +431,8 @@ impl fmt::Display for Refused<'_> {
                 "{wanted} is not allowed: state {state:?} may be visited {}",
                 times(*most)
             ),
-            Reason::Guard { guard, failed } => {
-                write!(f, "{wanted} is not allowed with these arguments: {guard}")?;
-                match failed {
-                    None => f.write_str(" is not true"),
-                    Some(failed) => write!(f, " has no answer: {failed}"),
-                }
+            Reason::Guard(why) => {
+                write!(f, "{wanted} is not allowed with these arguments: {why}")
             }
         }
     }

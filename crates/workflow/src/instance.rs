@@ -88,6 +88,7 @@ impl Workflow {
         let mut instance = Instance::from(self.initial());
         instance.visits.clear();
         instance.enter(self, now);
+        instance.note_blocked(self);
         instance
     }
 }
@@ -178,10 +179,7 @@ impl Instance {
         debug_assert!(!self.position.finished);
         let state = workflow.targets[edge.index()];
         let going = Going {
-            after: Position {
-                state,
-                finished: false,
-            },
+            after: Position::from(state),
             enters: state != self.position.state,
             terminal: false,
             by_time: false,
@@ -197,7 +195,12 @@ impl Instance {
 
     /// Goes where a step leads, once what it remembers is remembered.
     pub(crate) fn go(&mut self, workflow: &Workflow, going: Going, now: u64) {
-        if self.position == going.after && !going.enters {
+        self.move_on(workflow, going, now);
+        self.note_blocked(workflow);
+    }
+
+    fn move_on(&mut self, workflow: &Workflow, going: Going, now: u64) {
+        if self.position.is_same_place(going.after) && !going.enters {
             if going.by_time {
                 // A timer fires once, even if it leads nowhere; then it is the next one's turn.
                 self.fired += 1;
@@ -217,6 +220,21 @@ impl Instance {
         if going.enters {
             self.enter(workflow, now);
         }
+    }
+
+    /// Whether anything but a guard stands in the way of all that its state binds.
+    pub(crate) fn note_blocked(&mut self, workflow: &Workflow) {
+        self.position.blocked = self.held.is_some() || self.is_used_up(workflow).is_some();
+    }
+
+    /// How often its state may be visited, if it has been there more often.
+    pub(crate) fn is_used_up(&self, workflow: &Workflow) -> Option<u32> {
+        let state = self.position.state;
+        let most = match workflow.state(state).limits_visits {
+            true => workflow.state(state).max_visits()?,
+            false => return None,
+        };
+        (self.visits(state) > most).then_some(most)
     }
 
     fn enter(&mut self, workflow: &Workflow, now: u64) {

@@ -1,8 +1,11 @@
 //! Small numbers for states, artifacts and lists, so that the gate never compares names.
 
-use crate::{Artifact, Kind, Span, StateId, uri_template};
+use crate::{
+    Artifact, Kind, Span, StateId, UriTemplate, normalised_uri,
+    uri_template::{beginning, is_template},
+};
 use foldhash::fast::RandomState;
-use std::{collections::HashMap, fmt, num::NonZeroU32, sync::Arc};
+use std::{borrow::Cow, collections::HashMap, fmt, num::NonZeroU32, sync::Arc};
 
 /// One of the different lists that a [`Workflow`](crate::Workflow) can show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +141,24 @@ pub(crate) struct Symbols {
     all: Vec<Symbol>,
     ids: [HashMap<Arc<str>, SymbolId, RandomState>; 3],
     /// The resources that are templates.
-    templates: Vec<SymbolId>,
+    templates: Vec<Template>,
+}
+
+#[derive(Clone, Debug)]
+struct Template {
+    id: SymbolId,
+    /// What every URI begins with that fits it.
+    beginning: String,
+    /// None if it cannot be read; then nothing fits.
+    pattern: Option<UriTemplate>,
+}
+
+/// What a name is looked up by.
+pub(crate) fn key(kind: Kind, name: &str) -> Cow<'_, str> {
+    match kind {
+        Kind::Tool | Kind::Prompt => Cow::Borrowed(name),
+        Kind::Resource => normalised_uri(name),
+    }
 }
 
 impl Symbols {
@@ -153,14 +173,18 @@ impl Symbols {
             return id;
         }
         let id = SymbolId(narrow(self.all.len()));
-        let name: Arc<str> = artifact.name.as_str().into();
-        self.ids[artifact.kind.index()].insert(name.clone(), id);
-        if artifact.kind == Kind::Resource && uri_template::is_template(&artifact.name) {
-            self.templates.push(id);
+        let key = key(artifact.kind, &artifact.name);
+        if artifact.kind == Kind::Resource && is_template(&key) {
+            self.templates.push(Template {
+                id,
+                beginning: beginning(&key).to_owned(),
+                pattern: UriTemplate::parse(&key).ok(),
+            });
         }
+        self.ids[artifact.kind.index()].insert(key.into(), id);
         self.all.push(Symbol {
             kind: artifact.kind,
-            name,
+            name: artifact.name.as_str().into(),
             span,
             role,
         });
@@ -168,25 +192,28 @@ impl Symbols {
     }
 
     pub(crate) fn find(&self, kind: Kind, name: &str) -> Option<SymbolId> {
-        self.ids[kind.index()].get(name).copied()
-    }
-
-    pub(crate) fn has_templates(&self) -> bool {
-        !self.templates.is_empty()
+        self.ids[kind.index()].get(&*key(kind, name)).copied()
     }
 
     /// Whether a URI begins as those of a template do that some state binds.
     pub(crate) fn begins_like_bound_template(&self, uri: &str) -> bool {
-        let mut templates = self.templates.iter().map(|id| &self[*id]);
-        templates.any(|symbol| {
-            symbol.role == Role::Bound && uri.starts_with(uri_template::beginning(&symbol.name))
+        let uri = normalised_uri(uri);
+        let mut templates = self.templates.iter();
+        templates.any(|template| {
+            self[template.id].role == Role::Bound && uri.starts_with(&template.beginning)
         })
     }
 
     /// The templates that a URI fits, in the order in which they are named first.
     pub(crate) fn templates_for<'a>(&'a self, uri: &'a str) -> impl Iterator<Item = SymbolId> + 'a {
-        let templates = self.templates.iter().copied();
-        templates.filter(move |id| uri_template::matches(&self[*id].name, uri))
+        let fits = move |template: &&Template| {
+            let pattern = template.pattern.as_ref();
+            pattern.is_some_and(|pattern| pattern.matches(uri))
+        };
+        self.templates
+            .iter()
+            .filter(fits)
+            .map(|template| template.id)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Symbol> {

@@ -36,16 +36,44 @@
 //! | Module | Holds |
 //! |---|---|
 //! | `model` | the words: kinds, outcomes, artifacts, positions, settings |
-//! | `draft`, `builder`, `expression`, `file` | what somebody wrote |
-//! | `validate`, `problem`, `spot`, `catalogue`, `samples`, `nearest` | what is wrong with it |
-//! | `workflow`, `parts`, `assemble`, `intern`, `fingerprint`, `definition` | what is valid, in small numbers |
-//! | `gate`, `instance`, `record`, `trace`, `guard`, `template`, `uri_template` | admission and steps |
-//! | `analysis`, `graph`, `paths`, `diagram`, `svg`, `xstate` | questions about the whole graph, and pictures of it |
+//! | `draft` | a workflow as written: plain data, nothing checked |
+//! | `builder` | writes a draft in Rust |
+//! | `file` | reads a draft from YAML or JSON, and writes one |
+//! | `expression` | guards and values as written: CEL or a Rust function |
+//! | `validate` | judges a draft; `validate::graph` and `validate::expressions` are parts of it |
+//! | `problem` | everything that can be wrong, with code, text and help |
+//! | `spot` | the names of the parts of a workflow in those texts |
+//! | `nearest` | "did you mean" |
+//! | `catalogue` | compares a workflow with what a server has |
+//! | `samples` | values that fit a schema, on which guards are tried |
+//! | `assemble` | makes a workflow of what was judged |
+//! | `workflow` | a valid workflow, and what is listed where |
+//! | `parts` | its states, bindings and edges |
+//! | `intern` | their numbers, and the names of artifacts |
+//! | `definition` | the draft of a workflow, from the workflow |
+//! | `fingerprint` | one number for all that a workflow does |
+//! | `gate` | whether a call may run, and the refusal if not |
+//! | `step` | where the end of a call leads |
+//! | `instance` | one run: where it stands and what it remembers |
+//! | `visits` | how often it has come to its states |
+//! | `record` | a run as plain data for a store |
+//! | `trace` | plays a run without a server |
+//! | `guard` | parses, checks and evaluates CEL with bounded cost |
+//! | `template` | texts with `{{…}}` |
+//! | `uri` | the one way to write a URI |
+//! | `uri_template` | which URIs fit `order://{id}` |
+//! | `graph` | which states can be reached and which can end |
+//! | `analysis` | the same of a valid workflow, and the shortest path that a refusal names |
+//! | `coverage` | paths that together take every edge, for generated tests |
+//! | `diagram` | Mermaid and DOT |
+//! | `svg` | SVG |
+//! | `xstate` | XState JSON |
 
 mod analysis;
 mod assemble;
 mod builder;
 mod catalogue;
+mod coverage;
 mod definition;
 mod diagram;
 mod draft;
@@ -60,7 +88,6 @@ mod intern;
 mod model;
 mod nearest;
 mod parts;
-mod paths;
 mod problem;
 mod record;
 mod samples;
@@ -69,6 +96,7 @@ mod step;
 mod svg;
 mod template;
 mod trace;
+mod uri;
 mod uri_template;
 mod validate;
 mod visits;
@@ -78,6 +106,7 @@ mod xstate;
 pub use analysis::{Difference, Hop, Leg};
 pub use builder::{BindingBuilder, Builder, SamplingBuilder, StateBuilder, Target, end, to};
 pub use catalogue::{About, Catalogue};
+pub use coverage::Coverage;
 pub use diagram::{dot, mermaid, svg};
 pub use draft::{
     Draft, DraftAlways, DraftApproval, DraftBinding, DraftEdge, DraftMessage, DraftSampling,
@@ -85,7 +114,7 @@ pub use draft::{
 };
 pub use expression::{Expression, Rule, rust};
 pub use fingerprint::Fingerprint;
-pub use gate::{Call, Pass, Reason, Refused};
+pub use gate::{Call, Pass, Reason, Refused, UntrueGuard};
 pub use guard::{Facts, Failed};
 pub use instance::{Held, Instance, Shortened};
 pub use intern::{BindingId, EdgeId, ListId, SymbolId};
@@ -93,7 +122,6 @@ pub use model::{
     Artifact, Busy, Finish, Kind, Outcome, Position, Scope, Settings, StateId, Visibility,
 };
 pub use parts::{Approval, Binding, Cause, Edge, Message, Sampling, State, Timer};
-pub use paths::Coverage;
 pub use problem::{Finding, Invalid, Problem, Severity};
 pub use record::{Record, UnknownState};
 pub use spot::{Part, Spot};
@@ -101,6 +129,7 @@ pub use step::{End, Fault, Step};
 pub use svg::TooLarge;
 pub use template::Text;
 pub use trace::Trace;
+pub use uri::normalised_uri;
 pub use uri_template::{TemplateError, UriTemplate};
 pub use workflow::{Visible, Workflow};
 pub use xstate::xstate;

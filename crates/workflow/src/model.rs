@@ -129,9 +129,33 @@ pub struct Position {
     pub state: StateId,
     /// It took a terminal edge and, by `finish: stay`, goes nowhere from here.
     pub finished: bool,
+    /// Nothing that the state binds can be called: an operator must decide about a call, or the
+    /// visits of the state are used up.
+    pub blocked: bool,
+}
+
+/// In this state, neither finished nor blocked.
+impl From<StateId> for Position {
+    fn from(state: StateId) -> Self {
+        Self {
+            state,
+            finished: false,
+            blocked: false,
+        }
+    }
 }
 
 impl Position {
+    /// Whether what the state binds can be called, guards aside.
+    pub fn is_open(self) -> bool {
+        !self.finished && !self.blocked
+    }
+
+    /// Whether both are in the same state of the same run.
+    pub(crate) fn is_same_place(self, other: Self) -> bool {
+        (self.state, self.finished) == (other.state, other.finished)
+    }
+
     /// As one number, for whoever has room for no more.
     ///
     /// ```
@@ -142,21 +166,22 @@ impl Position {
     ///     .state("b", |s| s.tool("end", |t| t.success(end("a"))))
     ///     .build()?;
     /// for (state, finished) in flow.states().zip([true, false]) {
-    ///     let at = Position { state, finished };
+    ///     let at = Position { finished, ..state.into() };
     ///     assert_eq!(Position::from_bits(at.to_bits()), at);
     /// }
     /// # Ok::<(), interlock_workflow::Invalid>(())
     /// ```
     pub fn to_bits(self) -> u64 {
-        u64::from(self.state.0) << 1 | u64::from(self.finished)
+        u64::from(self.state.0) << 2 | u64::from(self.blocked) << 1 | u64::from(self.finished)
     }
 
     /// What [`to_bits`](Self::to_bits) was made of. Of any other number it makes a place that no
     /// workflow has.
     pub fn from_bits(bits: u64) -> Self {
         Self {
-            state: StateId(u32::try_from(bits >> 1).unwrap_or(u32::MAX)),
+            state: StateId(u32::try_from(bits >> 2).unwrap_or(u32::MAX)),
             finished: bits & 1 == 1,
+            blocked: bits & 2 == 2,
         }
     }
 }

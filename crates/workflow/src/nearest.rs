@@ -20,6 +20,17 @@ impl Nearest {
         Self { left: BUDGET }
     }
 
+    /// The first of the names of which the written one may be a slip of the pen.
+    pub(crate) fn misspelt<'a>(
+        &mut self,
+        written: &str,
+        names: impl Iterator<Item = &'a str>,
+    ) -> Option<String> {
+        let mut names = names.take(self.left).inspect(|_| self.left -= 1);
+        let meant = names.find(|name| is_misspelling(written, name));
+        meant.map(str::to_owned)
+    }
+
     /// The first of the names that are most like the wanted one, if any is like it at all.
     pub(crate) fn find<'a>(
         &mut self,
@@ -39,6 +50,23 @@ impl Nearest {
         }
         best.map(|(_, name)| name.to_owned())
     }
+}
+
+/// Whether one name differs from the other as by a slip: in its case, in a letter, or in two of many.
+/// Names that differ in their digits are counted, and meant to differ.
+fn is_misspelling(written: &str, name: &str) -> bool {
+    let shorter = written.len().min(name.len());
+    let most = match shorter {
+        0..4 => 0,
+        4..8 => 1,
+        8.. => 2,
+    };
+    let digits = |text: &str| -> String { text.chars().filter(char::is_ascii_digit).collect() };
+    let is_near = written.len().abs_diff(name.len()) <= 2 * most
+        && written.len().max(name.len()) <= LONGEST
+        && digits(written) == digits(name)
+        && strsim::osa_distance(written, name) <= most;
+    written != name && (is_near || written.eq_ignore_ascii_case(name))
 }
 
 #[cfg(test)]
@@ -66,6 +94,31 @@ mod tests {
         assert_eq!(nearest("zzz", &["new", "found", "paid"]), None);
         assert_eq!(nearest("", &["new"]), None);
         assert_eq!(nearest("new", &[]), None);
+    }
+
+    #[test]
+    fn a_slip_is_told_from_another_name() {
+        for (written, name) in [
+            ("crat", "cart"),
+            ("fuond", "found"),
+            ("Paid", "paid"),
+            ("A", "a"),
+            ("reviewed", "review_ed"),
+            ("wiating_for_aproval", "waiting_for_approval"),
+        ] {
+            assert!(is_misspelling(written, name), "{written}");
+        }
+        for (written, name) in [
+            ("paid", "paid"),
+            ("state1", "state2"),
+            ("step_10", "step_1"),
+            ("open", "open_again"),
+            ("new", "now"),
+            ("b", "a"),
+            ("", "a"),
+        ] {
+            assert!(!is_misspelling(written, name), "{written}");
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@
 //! stays in a processor's caches. So what every call looks at has one cache line for each of them, in
 //! the order in which they were written, and what a few calls look at is elsewhere.
 
+mod debug;
+
 use crate::{
     Artifact, BindingId, EdgeId, Facts, Outcome, Place, Position, Role, Rule, StateId,
     intern::ListId, template::Text,
@@ -11,7 +13,7 @@ use crate::{
 use std::{ops::Range, sync::Arc, time::Duration};
 
 /// One state of a [`Workflow`](crate::Workflow).
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[repr(align(64))]
 pub struct State {
     pub(crate) bindings: Range<usize>,
@@ -20,6 +22,8 @@ pub struct State {
     pub(crate) lists: [ListId; 3],
     /// Whether anything may ask how often an instance has come here.
     pub(crate) counts_visits: bool,
+    /// Whether there is a limit to that.
+    pub(crate) limits_visits: bool,
     /// Whether it has timers.
     pub(crate) is_timed: bool,
     pub(crate) terminal: bool,
@@ -27,7 +31,7 @@ pub struct State {
 }
 
 /// What few calls look at.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct RestOfState {
     pub(crate) name: Arc<str>,
     pub(crate) description: Option<String>,
@@ -80,7 +84,7 @@ impl State {
 }
 
 /// What happens to an instance that stays in a state.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Timer {
     pub(crate) after: Duration,
     pub(crate) edges: Range<usize>,
@@ -153,7 +157,7 @@ impl Approval {
 }
 
 /// What makes an artifact visible and callable in one state.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[repr(align(64))]
 pub struct Binding {
     pub(crate) id: BindingId,
@@ -171,13 +175,14 @@ pub struct Binding {
 }
 
 /// What few calls look at.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct RestOfBinding {
     pub(crate) artifact: Artifact,
     /// The artifact's name.
     pub(crate) name: Arc<str>,
     pub(crate) place: Place,
     pub(crate) when: Option<Rule>,
+    pub(crate) otherwise: Option<Text>,
     pub(crate) approval: Option<Approval>,
     /// Where each outcome leads, defaults included, in the order of [`Outcome::ALL`].
     pub(crate) routes: [Route; 5],
@@ -230,6 +235,11 @@ impl Binding {
     /// What must be true of a call before it runs.
     pub fn when(&self) -> Option<&Rule> {
         self.rest.when.as_ref()
+    }
+
+    /// What a caller is told for whose call that is not true.
+    pub fn otherwise(&self) -> Option<&Text> {
+        self.rest.otherwise.as_ref()
     }
 
     /// What a person must agree to before it runs.
@@ -300,7 +310,7 @@ impl Binding {
 }
 
 /// A way from one state to another, or back to the same.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct Edge {
     /// The state it leads away from.

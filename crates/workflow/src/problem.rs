@@ -35,6 +35,14 @@ impl Finding {
     pub fn severity(&self) -> Severity {
         self.problem.severity()
     }
+
+    /// The finding and, on a line of its own, what to do about it.
+    pub fn with_help(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(move |f| match self.problem.help() {
+            Some(help) => write!(f, "{self}\n  help: {help}"),
+            None => write!(f, "{self}"),
+        })
+    }
 }
 
 /// `line:column: severity[code]: message`, without the place where there is none.
@@ -49,7 +57,9 @@ impl fmt::Display for Finding {
 }
 
 /// Why a draft is not a workflow: all its findings, warnings included.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// `Debug` writes what `Display` does, which is what a `main` that returns it prints.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Invalid {
     /// At least one of them is an error.
     pub findings: Vec<Finding>,
@@ -68,13 +78,14 @@ impl Invalid {
 impl fmt::Display for Invalid {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the workflow is not valid")?;
-        for finding in &self.findings {
-            write!(f, "\n{finding}")?;
-            if let Some(help) = finding.problem.help() {
-                write!(f, "\n  help: {help}")?;
-            }
-        }
-        Ok(())
+        let mut findings = self.findings.iter();
+        findings.try_for_each(|finding| write!(f, "\n{}", finding.with_help()))
+    }
+}
+
+impl fmt::Debug for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -108,13 +119,8 @@ pub enum Problem {
         /// All of them, as written.
         states: Vec<Arc<str>>,
     },
-    /// One file defines a state twice.
-    #[error("state {state:?} is defined twice")]
-    DuplicateState {
-        /// Its name.
-        state: Arc<str>,
-    },
-    /// An edge leads to a state that the file does not define.
+    /// An edge leads to a state that is not defined: in a file, or with a name that is nearly that
+    /// of another one.
     #[error("{spot} leads to {target:?}, which is not defined")]
     UnknownTarget {
         /// Where the edge begins.
@@ -186,7 +192,7 @@ pub enum Problem {
         /// Of what.
         what: &'static str,
     },
-    /// A binding that is written in several places has two guards or questions that differ.
+    /// A state or binding that is written in several places has two attributes that differ.
     #[error("{spot} has more than one {what}")]
     SaidTwice {
         /// What has them.
@@ -331,7 +337,6 @@ impl Problem {
             Self::NoStates => "no-states",
             Self::NoInitialState => "no-initial-state",
             Self::SeveralInitialStates { .. } => "several-initial-states",
-            Self::DuplicateState { .. } => "duplicate-state",
             Self::UnknownTarget { .. } => "unknown-target",
             Self::TwoEdges { .. } => "two-edges",
             Self::NeverTaken { .. } => "never-taken",
@@ -375,7 +380,6 @@ impl Problem {
             | Self::NoStates
             | Self::NoInitialState
             | Self::SeveralInitialStates { .. }
-            | Self::DuplicateState { .. }
             | Self::UnknownTarget { .. }
             | Self::TwoEdges { .. }
             | Self::NeverTaken { .. }
@@ -438,7 +442,6 @@ impl Problem {
                     .as_ref()
                     .map(|name| format!("did you mean {name:?}?"));
             }
-            Self::DuplicateState { .. } => return None,
             Self::NoStates => "define a state, or make everything callable always",
             Self::NoInitialState => "mark the state in which instances start as initial",
             Self::SeveralInitialStates { .. } => "leave the mark on one of them",
@@ -448,7 +451,7 @@ impl Problem {
             Self::NeverTaken { .. } => "put the edge without `when` last",
             Self::NoLastResort { .. } => "add an edge without `when` at the end",
             Self::TooMany { .. } => "decide by fewer, or in the tool itself",
-            Self::SaidTwice { .. } => "write one that says both",
+            Self::SaidTwice { .. } => "leave one of them",
             Self::BadTimeout | Self::BadDuration { .. } => {
                 "write a duration such as 250ms, 10s, 5m, 2h or 1d"
             }
@@ -532,9 +535,6 @@ mod tests {
             Problem::NoInitialState,
             Problem::SeveralInitialStates {
                 states: vec![state.clone(), "u".into()],
-            },
-            Problem::DuplicateState {
-                state: state.clone(),
             },
             Problem::UnknownTarget {
                 spot: spot.clone(),

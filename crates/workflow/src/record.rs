@@ -71,8 +71,8 @@ impl Workflow {
     pub fn restore(&self, record: Record) -> Result<Instance, UnknownState> {
         let id = |name: String| self.state_id(&name).ok_or(UnknownState(name));
         let position = Position {
-            state: id(record.state)?,
             finished: record.finished,
+            ..id(record.state)?.into()
         };
         let mut instance = Instance {
             memory: Arc::new(record.memory),
@@ -88,6 +88,7 @@ impl Workflow {
         if !position.finished {
             instance.wind_up(self);
         }
+        instance.note_blocked(self);
         Ok(instance)
     }
 }
@@ -127,6 +128,7 @@ mod tests {
         instance.visits.set(instance.position.state, 1_000_000);
         instance.position.finished = true;
         instance.fired = 3;
+        instance.note_blocked(&flow);
         check(&instance);
     }
 

@@ -291,8 +291,8 @@ impl Step<'_> {
             return self;
         }
         let after = Position {
-            state: self.to,
             finished: true,
+            ..self.to.into()
         };
         Self {
             enters: false,

@@ -37,6 +37,8 @@ pub(crate) struct Node {
     pub end: bool,
     /// Highlighted.
     pub here: bool,
+    /// No state, but what is callable in all of them.
+    pub aside: bool,
 }
 
 /// One arrow, for all the symbols that lead from one state to the same place.

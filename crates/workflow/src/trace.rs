@@ -200,8 +200,8 @@ impl Instance {
         let name = trace.after.as_ref().unwrap_or(&trace.to);
         let state = workflow.state_id(name);
         let after = Position {
-            state: state.ok_or_else(|| UnknownState(name.clone()))?,
             finished: trace.finished,
+            ..state.ok_or_else(|| UnknownState(name.clone()))?.into()
         };
         for (key, value) in &trace.set {
             Arc::make_mut(&mut self.memory).insert(key.clone(), value.clone());

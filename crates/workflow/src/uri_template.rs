@@ -4,8 +4,9 @@
 
 mod fit;
 
+use crate::normalised_uri;
 use serde_json::{Map, Value};
-use std::{fmt, str::FromStr};
+use std::{borrow::Cow, fmt, str::FromStr};
 
 /// Longer templates are none.
 const LONGEST_TEMPLATE: usize = 2_048;
@@ -26,15 +27,10 @@ pub(crate) fn beginning(template: &str) -> &str {
         .map_or(template, |open| &template[..open])
 }
 
-/// Whether a URI fits a template. Nothing fits what is no template.
+/// Whether a URI fits a template, or is the one URI that this is.
 pub(crate) fn matches(template: &str, uri: &str) -> bool {
     if !is_template(template) {
-        return template == uri;
-    }
-    // What is no ASCII may stand in the URI in another form.
-    let beginning = beginning(template);
-    if beginning.is_ascii() && !uri.starts_with(beginning) {
-        return false;
+        return normalised_uri(template) == normalised_uri(uri);
     }
     UriTemplate::parse(template).is_ok_and(|template| template.matches(uri))
 }
@@ -56,7 +52,8 @@ pub(crate) fn matches(template: &str, uri: &str) -> bool {
 /// `{x,y}` is split at its commas, `{.x,y}` at its dots; what is too much belongs to the last, or
 /// to one that is exploded (`{x*}`, a list). `{x:3}` takes three characters at most. Where a URI
 /// can still be read in several ways, what comes first takes as much as it can. A name that comes
-/// twice must mean the same. Values are percent-decoded.
+/// twice must mean the same. Values are percent-decoded. Template and URI are compared as
+/// [`normalised_uri`] writes them.
 ///
 /// ```
 /// use interlock_workflow::UriTemplate;
@@ -188,27 +185,17 @@ impl UriTemplate {
         if text.len() > LONGEST_TEMPLATE {
             return Err(TemplateError::TooLarge);
         }
-        let mut pieces = Vec::new();
-        let mut at = 0;
-        while at < text.len() {
-            let rest = &text[at..];
-            if let Some(inside) = rest.strip_prefix('{') {
-                let close = inside.find('}').ok_or(TemplateError::Unclosed { at })?;
-                expression(&inside[..close], at + 1, &mut pieces)?;
-                at += close + 2;
-            } else {
-                let end = rest.find('{').unwrap_or(rest.len());
-                pieces.push(literal(&rest[..end], at)?);
-                at += end;
-            }
+        let mut read = pieces(text)?;
+        if let Cow::Owned(normalised) = normalised_uri(text) {
+            read = pieces(&normalised)?;
         }
-        if pieces.len() > MOST_PIECES {
+        if read.len() > MOST_PIECES {
             return Err(TemplateError::TooLarge);
         }
-        look_ahead(&mut pieces);
+        look_ahead(&mut read);
         Ok(Self {
             text: text.to_owned(),
-            pieces,
+            pieces: read,
         })
     }
 
@@ -241,7 +228,7 @@ impl UriTemplate {
         if uri.len() > Self::LONGEST_URI {
             return None;
         }
-        fit::values(&self.pieces, uri)
+        fit::values(&self.pieces, &normalised_uri(uri))
     }
 
     fn runs(&self) -> impl Iterator<Item = &Run> {
@@ -264,6 +251,25 @@ impl FromStr for UriTemplate {
     fn from_str(text: &str) -> Result<Self, TemplateError> {
         Self::parse(text)
     }
+}
+
+/// A text as pieces.
+fn pieces(text: &str) -> Result<Vec<Piece>, TemplateError> {
+    let mut pieces = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        if let Some(inside) = rest.strip_prefix('{') {
+            let close = inside.find('}').ok_or(TemplateError::Unclosed { at })?;
+            expression(&inside[..close], at + 1, &mut pieces)?;
+            at += close + 2;
+        } else {
+            let end = rest.find('{').unwrap_or(rest.len());
+            pieces.push(literal(&rest[..end], at)?);
+            at += end;
+        }
+    }
+    Ok(pieces)
 }
 
 /// Text that is there as it is.

@@ -63,6 +63,7 @@ impl Draft {
         for state in self.states {
             judge.state(state);
         }
+        judge.defined = judge.states.len();
         judge.insides();
         judge.always(self.always);
         judge.settings(&self.settings);
@@ -139,6 +140,7 @@ pub(crate) struct JudgedBinding {
     pub(crate) when: Option<Rule>,
     /// As written.
     guard: Option<Expression>,
+    pub(crate) otherwise: Option<Text>,
     pub(crate) approval: Option<Approval>,
     pub(crate) hold: bool,
     pub(crate) idempotent: bool,
@@ -193,6 +195,8 @@ pub(crate) struct JudgedEdge {
 struct Judge {
     targets: Targets,
     states: Vec<Judged>,
+    /// How many of them are defined; the others are targets.
+    defined: usize,
     ids: HashMap<Arc<str>, StateId>,
     symbols: Symbols,
     always: [Vec<SymbolId>; 3],
@@ -211,6 +215,7 @@ impl Judge {
         Self {
             targets,
             states: Vec::new(),
+            defined: 0,
             ids: HashMap::new(),
             symbols: Symbols::default(),
             always: Default::default(),
@@ -247,13 +252,24 @@ impl Judge {
         id
     }
 
-    fn state(&mut self, draft: DraftState) {
-        let known = self.states.len();
-        let id = self.intern(&draft.name, draft.place);
-        if id.index() < known && self.targets == Targets::Closed {
-            let state = self.name(id);
-            self.find(draft.place, Problem::DuplicateState { state });
+    /// Reports an attribute that two definitions of one thing give differently.
+    fn said_once<T: PartialEq>(
+        &mut self,
+        spot: &Spot,
+        what: &'static str,
+        first: Option<&T>,
+        second: Option<(&T, Place)>,
+    ) {
+        if let (Some(first), Some((second, place))) = (first, second)
+            && first != second
+        {
+            let spot = spot.clone();
+            self.find(place, Problem::SaidTwice { spot, what });
         }
+    }
+
+    fn state(&mut self, draft: DraftState) {
+        let id = self.intern(&draft.name, draft.place);
         if let Some(visits) = draft.max_visits.filter(|visits| visits.most == 0) {
             let state = self.name(id);
             self.find(visits.place, Problem::NoVisits { state });
@@ -261,6 +277,7 @@ impl Judge {
         let spot = Spot::State {
             state: self.name(id),
         };
+        self.states_agree(id, &spot, &draft);
         let instructions = draft
             .instructions
             .map(|text| self.text(&spot, &text, expressions::IN_STATE));
@@ -273,6 +290,33 @@ impl Judge {
         state.written.bindings.extend(draft.bindings);
         state.written.timers.extend(draft.timers);
         state.written.sampling = draft.sampling.or(state.written.sampling.take());
+    }
+
+    /// Whether a definition says nothing of a state that another one says differently.
+    fn states_agree(&mut self, id: StateId, spot: &Spot, draft: &DraftState) {
+        let known = &self.states[id.index()];
+        let description = known.description.clone();
+        let instructions = known
+            .instructions
+            .as_ref()
+            .map(|text| text.written().to_owned());
+        let (most, sampling) = (known.max_visits, known.written.sampling.clone());
+        let place = draft.place;
+        let second = draft.description.as_ref().map(|text| (text, place));
+        self.said_once(spot, "description", description.as_ref(), second);
+        let second = draft.instructions.as_ref();
+        let second = second.map(|written| (&written.text, written.place));
+        self.said_once(
+            spot,
+            "text of `instructions`",
+            instructions.as_ref(),
+            second,
+        );
+        let second = draft.max_visits.as_ref();
+        let second = second.map(|visits| (&visits.most, visits.place));
+        self.said_once(spot, "limit of visits", most.as_ref(), second);
+        let second = draft.sampling.as_ref().map(|asked| (asked, asked.place));
+        self.said_once(spot, "question for the model", sampling.as_ref(), second);
     }
 
     /// Judges what stands in the states. Targets that become states have nothing in them, so
@@ -305,6 +349,7 @@ impl Judge {
                         artifact: draft.artifact.clone(),
                         when: None,
                         guard: None,
+                        otherwise: None,
                         approval: None,
                         hold: false,
                         idempotent: false,
@@ -336,23 +381,37 @@ impl Judge {
             artifact: draft.artifact,
         };
         if let Some(deadline) = draft.deadline {
+            let second = Some((&deadline, draft.place));
+            self.said_once(&spot, "deadline", binding.deadline.as_ref(), second);
             self.duration(&spot, "the deadline", deadline, draft.place);
         }
         if let Some(when) = draft.when {
-            if binding.guard.as_ref().is_some_and(|first| *first != when) {
-                let (spot, what) = (spot.clone(), "guard");
-                self.find(when.place, Problem::SaidTwice { spot, what });
-            }
+            self.said_once(
+                &spot,
+                "guard",
+                binding.guard.as_ref(),
+                Some((&when, when.place)),
+            );
             binding.when = self.guard(&spot, &when, expressions::BEFORE_CALL);
             binding.guard = Some(when);
         }
+        if let Some(otherwise) = draft.otherwise {
+            let text = self.text(&spot, &otherwise, expressions::BEFORE_CALL);
+            let second = Some((&text, otherwise.place));
+            self.said_once(
+                &spot,
+                "text of `otherwise`",
+                binding.otherwise.as_ref(),
+                second,
+            );
+            binding.otherwise = Some(text);
+        }
         if let Some(approval) = draft.approval {
-            let written = approval.message.text.as_str();
-            let differs = |first: &Approval| first.message.written() != written;
-            if binding.approval.as_ref().is_some_and(differs) {
-                let (spot, what) = (spot.clone(), "question");
-                self.find(approval.message.place, Problem::SaidTwice { spot, what });
-            }
+            let first = binding.approval.as_ref();
+            let first = first.map(|first| (first.message.written().to_owned(), first.expires));
+            let second = (approval.message.text.clone(), approval.expires);
+            let second = Some((&second, approval.message.place));
+            self.said_once(&spot, "approval", first.as_ref(), second);
             let place = approval.message.place;
             self.duration(&spot, "the approval's time", approval.expires, place);
             binding.approval = Some(Approval {
@@ -508,10 +567,7 @@ impl Judge {
         allowed: expressions::Allowed,
         via: Via,
     ) {
-        let to = match self.targets {
-            Targets::Open => Some(self.intern(&target.to, target.place)),
-            Targets::Closed => self.ids.get(target.to.as_str()).copied(),
-        };
+        let (to, nearest) = self.target(&target);
         target.terminal |= to.is_some_and(|to| self.states[to.index()].terminal);
         for (what, count) in [
             ("values to remember", target.set.len()),
@@ -540,10 +596,9 @@ impl Judge {
             });
         }
         if to.is_none() {
-            let names = self.states.iter().map(|state| &*state.name);
             let problem = Problem::UnknownTarget {
                 spot: spot.clone(),
-                nearest: self.nearest.find(&target.to, names),
+                nearest,
                 target: target.to.clone(),
             };
             self.find(target.place, problem);
@@ -578,6 +633,23 @@ impl Judge {
                 when,
                 set,
             }),
+        }
+    }
+
+    /// The state that a target names; if there is none, one that may be meant. Where targets become
+    /// states, one does not that may be a slip of the pen.
+    fn target(&mut self, target: &Target) -> (Option<StateId>, Option<String>) {
+        if let Some(known) = self.ids.get(target.to.as_str()) {
+            return (Some(*known), None);
+        }
+        let defined = self.states[..self.defined].iter();
+        let names = defined.map(|state| &*state.name);
+        match self.targets {
+            Targets::Closed => (None, self.nearest.find(&target.to, names)),
+            Targets::Open => match self.nearest.misspelt(&target.to, names) {
+                Some(meant) => (None, Some(meant)),
+                None => (Some(self.intern(&target.to, target.place)), None),
+            },
         }
     }
 

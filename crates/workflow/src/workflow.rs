@@ -12,7 +12,7 @@ use crate::{
     samples,
 };
 use foldhash::fast::RandomState;
-use std::{collections::HashMap, ops::Range, sync::Arc};
+use std::{collections::HashMap, fmt, ops::Range, sync::Arc};
 
 /// A deterministic automaton over calls of tools, resources and prompts.
 ///
@@ -32,7 +32,7 @@ use std::{collections::HashMap, ops::Range, sync::Arc};
 /// assert_eq!(tools, ["lookup_order", "search"]);
 /// # Ok::<(), interlock_workflow::Invalid>(())
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Workflow {
     pub(crate) name: String,
     pub(crate) description: Option<String>,
@@ -79,10 +79,7 @@ impl Workflow {
 
     /// Where a new instance stands.
     pub fn initial(&self) -> Position {
-        Position {
-            state: self.initial,
-            finished: false,
-        }
+        Position::from(self.initial)
     }
 
     /// All states, in the order in which they were written.
@@ -181,7 +178,7 @@ impl Workflow {
 
     /// What is callable here: what the state binds, as written, then what is always callable.
     ///
-    /// A finished instance has only the latter. What a server has and the workflow does not name
+    /// A finished or blocked instance has only the latter. What a server has and the workflow does not name
     /// is not among it, even where [`always_everything`](Self::always_everything) admits it.
     pub fn visible(&self, at: Position, kind: Kind) -> Visible<'_> {
         Visible {
@@ -191,14 +188,19 @@ impl Workflow {
         }
     }
 
+    /// What is callable in every state.
+    pub(crate) fn visible_always(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        let always = self.always[kind.index()].iter();
+        always.map(|symbol| &*self.symbols[*symbol].name)
+    }
+
     /// A number for what is [`visible`](Self::visible) here: equal numbers, equal lists.
     ///
     /// It lets a server keep one prepared answer for each list instead of one for each state.
     pub fn list(&self, at: Position, kind: Kind) -> ListId {
-        if at.finished {
-            ListId::empty(kind)
-        } else {
-            self.state(at.state).lists[kind.index()]
+        match at.is_open() {
+            true => self.state(at.state).lists[kind.index()],
+            false => ListId::empty(kind),
         }
     }
 
@@ -270,16 +272,27 @@ impl Workflow {
     /// Where an instance stands once it has come to a state, and perhaps to its end.
     pub(crate) fn after_coming_to(&self, state: StateId, terminal: bool) -> Position {
         match terminal.then(|| self.settings.after_end()) {
-            None => Position {
-                state,
-                finished: false,
-            },
+            None => Position::from(state),
             Some(Finish::Restart) => self.initial(),
             Some(Finish::Stay) => Position {
-                state,
                 finished: true,
+                ..state.into()
             },
         }
+    }
+}
+
+/// Its name and those of its states; the rest can be long.
+impl fmt::Debug for Workflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let states = self.states.iter().map(State::name);
+        f.debug_struct("Workflow")
+            .field("name", &self.name)
+            .field(
+                "states",
+                &fmt::from_fn(|f| f.debug_list().entries(states.clone()).finish()),
+            )
+            .finish_non_exhaustive()
     }
 }
 
@@ -338,10 +351,7 @@ mod tests {
     }
 
     fn at(workflow: &Workflow, state: &str) -> Position {
-        Position {
-            state: workflow.state_id(state).unwrap(),
-            finished: false,
-        }
+        Position::from(workflow.state_id(state).unwrap())
     }
 
     #[test]

@@ -3,13 +3,16 @@
 //! Events are named as symbols are: `tool refund success`. Names that are no identifiers are kept
 //! as they are; XState takes any.
 
-use crate::{Cause, Edge, Outcome, StateId, Workflow, model::spelt};
+use crate::{Binding, Cause, Edge, Kind, Outcome, StateId, Workflow, model::spelt};
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 
 /// A workflow as the JSON of an XState machine (version 5).
 ///
 /// A guard, a value to remember and an effect appear by their text; whoever runs the machine
-/// provides them under that name.
+/// provides them under that name. The guard of a call stands before each of its outcomes. A question
+/// for a person and a hold are in the `meta` of the transition, and what is always callable is an event
+/// of the machine itself, which moves nothing.
 ///
 /// ```
 /// use interlock_workflow::{Workflow, xstate};
@@ -35,11 +38,23 @@ pub fn xstate(workflow: &Workflow) -> Value {
     for (name, state) in ends_of_their_own(workflow) {
         map.insert(name, state);
     }
-    json!({
+    let mut machine = json!({
         "id": workflow.name(),
         "initial": workflow.state_name(workflow.initial().state),
         "states": map,
-    })
+    });
+    let always = Kind::ALL.into_iter().flat_map(|kind| {
+        let names = workflow.visible_always(kind);
+        names.map(move |name| (format!("{kind} {name} success"), json!([{}])))
+    });
+    let mut always: Map<String, Value> = always.collect();
+    if workflow.always_everything() {
+        always.insert("*".to_owned(), json!([{}]));
+    }
+    if !always.is_empty() {
+        machine["on"] = always.into();
+    }
+    machine
 }
 
 fn of_state(workflow: &Workflow, id: StateId) -> Value {
@@ -55,6 +70,8 @@ fn of_state(workflow: &Workflow, id: StateId) -> Value {
         return out.into();
     }
     let (mut on, mut after) = (Map::new(), Map::new());
+    let bindings = workflow.bindings(id).iter();
+    let bindings: HashMap<_, _> = bindings.map(|bound| (bound.artifact(), bound)).collect();
     for (_, edge) in workflow.edges_from(id) {
         let (place, key) = match &edge.cause {
             Cause::Call { artifact, outcome } => (
@@ -66,11 +83,24 @@ fn of_state(workflow: &Workflow, id: StateId) -> Value {
         };
         let list = place.entry(key).or_insert_with(|| json!([]));
         if let Value::Array(list) = list {
-            list.push(of_edge(workflow, edge));
+            let binding = match &edge.cause {
+                Cause::Call { artifact, .. } => bindings.get(artifact).copied(),
+                Cause::Sampling { .. } | Cause::Time { .. } => None,
+            };
+            list.push(of_edge(workflow, edge, binding));
         }
     }
     for binding in workflow.bindings(id) {
         as_error(workflow, &mut on, binding);
+        if binding.holds() {
+            let artifact = binding.artifact();
+            let key = format!("{} {} unknown", artifact.kind, artifact.name);
+            let mut held = json!({ "meta": { "hold": true } });
+            if let Some(guard) = binding.when() {
+                held["guard"] = guard.to_string().into();
+            }
+            on.insert(key, json!([held]));
+        }
     }
     for (key, part) in [("on", on), ("after", after)] {
         if !part.is_empty() {
@@ -81,19 +111,20 @@ fn of_state(workflow: &Workflow, id: StateId) -> Value {
 }
 
 /// What is not written and counts as an error is an event of its own in XState.
-fn as_error(workflow: &Workflow, on: &mut Map<String, Value>, binding: &crate::Binding) {
+fn as_error(workflow: &Workflow, on: &mut Map<String, Value>, binding: &Binding) {
     let artifact = binding.artifact();
     for outcome in [Outcome::Timeout, Outcome::Unknown] {
         if binding.written_for(outcome) == Some(Outcome::Error) {
             let edges = workflow.alternatives(binding, outcome);
-            let edges: Vec<_> = edges.map(|(_, edge)| of_edge(workflow, edge)).collect();
+            let edges = edges.map(|(_, edge)| of_edge(workflow, edge, Some(binding)));
+            let edges: Vec<_> = edges.collect();
             let key = format!("{} {} {outcome}", artifact.kind, artifact.name);
             on.insert(key, edges.into());
         }
     }
 }
 
-fn of_edge(workflow: &Workflow, edge: &Edge) -> Value {
+fn of_edge(workflow: &Workflow, edge: &Edge, binding: Option<&Binding>) -> Value {
     let mut out = Map::new();
     if !edge.stays() {
         let own_end = edge.terminal && !workflow.state(edge.to).is_terminal();
@@ -103,8 +134,17 @@ fn of_edge(workflow: &Workflow, edge: &Edge) -> Value {
             format!("#{kind}{}", edge.to.index()).into(),
         );
     }
-    if let Some(guard) = &edge.when {
-        out.insert("guard".into(), guard.to_string().into());
+    let guard = match (binding.and_then(Binding::when), &edge.when) {
+        (None, None) => None,
+        (Some(guard), None) | (None, Some(guard)) => Some(guard.to_string()),
+        (Some(before), Some(after)) => Some(format!("({before}) && ({after})")),
+    };
+    if let Some(guard) = guard {
+        out.insert("guard".into(), guard.into());
+    }
+    if let Some(approval) = binding.and_then(Binding::approval) {
+        let question = approval.message.written();
+        out.insert("meta".into(), json!({ "approval": question }));
     }
     let set = edge
         .set
@@ -207,6 +247,47 @@ mod tests {
                 },
             })
         );
+    }
+
+    /// A machine that lost these would let everybody do everything.
+    #[test]
+    fn guards_approvals_holds_and_what_is_always_callable_are_there() {
+        let flow = Workflow::builder("till")
+            .state("open", |s| {
+                s.initial().tool("pay", |t| {
+                    t.when("args.n > 0")
+                        .approve("Pay {{args.n}}?")
+                        .success(to("open").when("result.part"))
+                        .success("shut")
+                        .error("open")
+                        .hold()
+                })
+            })
+            .state("shut", |s| s.terminal())
+            .always_tool("look")
+            .build()
+            .unwrap();
+        let machine = xstate(&flow);
+        assert_eq!(machine["on"], json!({ "tool look success": [{}] }));
+        let meta = json!({ "approval": "Pay {{args.n}}?" });
+        let stays = json!([{ "guard": "args.n > 0", "meta": meta }]);
+        assert_eq!(
+            machine["states"]["open"]["on"],
+            json!({
+                "tool pay success": [
+                    { "guard": "(args.n > 0) && (result.part)", "meta": meta },
+                    { "target": "#s1", "guard": "args.n > 0", "meta": meta },
+                ],
+                "tool pay error": stays,
+                "tool pay timeout": stays,
+                "tool pay unknown": [{ "guard": "args.n > 0", "meta": { "hold": true } }],
+            })
+        );
+        let open = Workflow::builder("open")
+            .always_everything()
+            .build()
+            .unwrap();
+        assert_eq!(xstate(&open)["on"], json!({ "*": [{}] }));
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl<'f> Dry<'f> {
                 let names: Vec<_> = match workflow.settings().visibility {
                     Visibility::Dynamic => {
                         let unnamed = own.filter(|name| {
-                            workflow.always_everything() && !workflow.is_bound(kind, name)
+                            workflow.is_always(kind, name) && !workflow.is_bound(kind, name)
                         });
                         self.simulator.callable(kind).chain(unnamed).collect()
                     }

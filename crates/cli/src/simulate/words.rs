@@ -127,7 +127,7 @@ pub(super) fn why(refused: &Refused<'_>) -> String {
             wanted.name,
             refused.state()
         ),
-        Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Guard { .. } => {
+        Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Guard(_) => {
             format!("{refused}.")
         }
     }

@@ -339,6 +339,39 @@ tools:
     );
 }
 
+/// One mistake used to hide another: a key that is not known hid the schema, and the schema made its
+/// tool one that there is not.
+#[test]
+fn all_that_is_wrong_is_told_at_once() {
+    const WRONG: &str = r#"interlock: 1
+name: x
+tools:
+  go:
+    description: Go
+    command: [go]
+    input: { type: object, properties: { a: { pattern: "(" } } }
+states:
+  a: { initial: true, tools: { go: b } }
+  b: { terminal: true }
+"#;
+    for (more, codes) in [
+        ("", &["unusable-schema"][..]),
+        ("stats: {}\n", &["unusable-schema", "unknown-key"]),
+    ] {
+        let stage = Stage::new().with("flow.yaml", &format!("{WRONG}{more}"));
+        let ended = stage.run(&["check", "flow.yaml"]);
+        assert_eq!(ended.code, Some(1));
+        let errors = ended
+            .stdout
+            .lines()
+            .filter_map(|line| line.split_once("error["));
+        let told: Vec<_> = errors
+            .filter_map(|(_, rest)| rest.split(']').next())
+            .collect();
+        assert_eq!(told, codes, "{}", ended.stdout);
+    }
+}
+
 /// Whoever reads only the beginning still gets the right exit code.
 #[test]
 fn a_verdict_stands_though_nobody_reads_it() {

@@ -1,9 +1,12 @@
 //! Why a server cannot be built.
 
 use interlock_workflow::{Finding, Kind, TemplateError};
+use std::fmt;
 
 /// Why a server cannot be built. Each error names the item that it is about.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` writes what `Display` does, and what to do about it: a `main` that returns it prints that.
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {
     /// Two artifacts of one kind have one name.
@@ -82,10 +85,46 @@ pub enum BuildError {
     Secret(String),
 }
 
+impl BuildError {
+    /// The artifact that it is about, if it is about one.
+    pub(crate) fn artifact(&self) -> Option<(Kind, &str)> {
+        match self {
+            Self::Duplicate { kind, name }
+            | Self::Name { kind, name, .. }
+            | Self::Completion { kind, name, .. } => Some((*kind, name)),
+            Self::Schema { tool, .. } => Some((Kind::Tool, tool)),
+            Self::Template { template, .. } => Some((Kind::Resource, template)),
+            Self::Workflow(_)
+            | Self::Effects { .. }
+            | Self::DuplicateEffect { .. }
+            | Self::EffectState { .. }
+            | Self::Secret(_) => None,
+        }
+    }
+}
+
+impl fmt::Debug for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Self::Workflow(finding) = self {
+            return write!(f, "{}", finding.with_help());
+        }
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// Everything that was wrong.
-#[derive(Debug, thiserror::Error)]
+///
+/// `Debug` writes a line for each error, and one for its help: a `main` that returns it prints that.
+#[derive(thiserror::Error)]
 #[error("the server cannot be built: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
 pub struct BuildErrors(pub Vec<BuildError>);
+
+impl fmt::Debug for BuildErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the server cannot be built")?;
+        self.0.iter().try_for_each(|error| write!(f, "\n{error:?}"))
+    }
+}
 
 fn listed(names: &[String]) -> String {
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();

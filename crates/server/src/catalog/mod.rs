@@ -21,11 +21,13 @@ pub(crate) use register::{CheckedTemplate, CheckedTool};
 
 use crate::{
     api::{Prompt, Resource},
-    catalog::{entry::ListEntry, handle_argument::HandleTools, registry::Registry},
+    catalog::{
+        build_error::BuildError, entry::ListEntry, handle_argument::HandleTools, registry::Registry,
+    },
     model::JsonObject,
 };
 use interlock_proto::era::Capability;
-use interlock_workflow::{About, Kind};
+use interlock_workflow::{About, Kind, normalised_uri};
 use serde_json::Value;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
@@ -33,6 +35,7 @@ use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     tools: Registry<CheckedTool>,
+    /// By their URI in the one way to write it.
     resources: Registry<Resource>,
     templates: Registry<CheckedTemplate>,
     prompts: Registry<Prompt>,
@@ -47,7 +50,7 @@ impl Catalog {
     }
 
     pub(crate) fn remove_resource(&mut self, uri: &str) -> bool {
-        self.resources.remove(uri)
+        self.resources.remove(&normalised_uri(uri))
     }
 
     pub(crate) fn remove_template(&mut self, uri_template: &str) -> bool {
@@ -63,7 +66,7 @@ impl Catalog {
         let slot = match kind {
             Kind::Tool => self.tools.switch(name)?,
             // A URI has no braces and a template does, so that one name means one of them.
-            Kind::Resource => match self.resources.switch(name) {
+            Kind::Resource => match self.resources.switch(&normalised_uri(name)) {
                 Some(slot) => slot,
                 None => self.templates.switch(name)?,
             },
@@ -76,8 +79,9 @@ impl Catalog {
         self.tools.find(name)
     }
 
+    /// The resource of that URI, however it is written.
     pub(crate) fn resource(&self, uri: &str) -> Option<&Arc<Resource>> {
-        self.resources.find(uri)
+        self.resources.find(&normalised_uri(uri))
     }
 
     /// The templates that a URI fits, each with its values, in the order in which they were added.
@@ -94,7 +98,7 @@ impl Catalog {
         if let Some(template) = self.templates.find(uri) {
             return Some(template);
         }
-        if self.resources.find(uri).is_some() {
+        if self.resource(uri).is_some() {
             return None;
         }
         self.templates_for(uri).next().map(|(template, _)| template)
@@ -119,7 +123,7 @@ impl Catalog {
     fn entry(&self, listing: Listing, name: &str) -> Option<ListEntry<'_>> {
         Some(match listing {
             Listing::Tools => ListEntry::Tool(Cow::Borrowed(&self.tools.find(name)?.tool.model)),
-            Listing::Resources => ListEntry::Resource(match self.resources.find(name) {
+            Listing::Resources => ListEntry::Resource(match self.resource(name) {
                 Some(resource) => Cow::Borrowed(&resource.model),
                 None => {
                     let (template, _) = self.templates_for(name).next()?;
@@ -145,6 +149,18 @@ impl Catalog {
     /// told of does not go away with the last item of its kind.
     pub(crate) const fn capabilities(&self) -> &BTreeSet<Capability> {
         &self.capabilities
+    }
+
+    /// As [`summary`](Self::summary), with every item that could not be added. What is wrong with one is
+    /// said already; it is not missing besides.
+    pub(crate) fn summary_beside(&self, errors: &[BuildError]) -> interlock_workflow::Catalogue {
+        let mut summary = self.summary();
+        for (kind, name) in errors.iter().filter_map(BuildError::artifact) {
+            if !summary.has(kind, name) {
+                summary.insert(kind, name);
+            }
+        }
+        summary
     }
 
     /// What a workflow is checked against: every item, enabled or not.

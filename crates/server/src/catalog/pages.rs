@@ -71,7 +71,7 @@ impl Pages {
                 list[usize::from(listing == Listing::Templates)].get_or_init(|| {
                     let named = workflow.visible(at, kind);
                     let unnamed = source.catalog.names(listing).filter(|name| {
-                        workflow.always_everything() && !workflow.is_bound(kind, name)
+                        workflow.is_always(kind, name) && !workflow.is_bound(kind, name)
                     });
                     self.write(source, listing, Era::Handshake, named.chain(unnamed))
                 })

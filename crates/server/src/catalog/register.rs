@@ -14,7 +14,7 @@ use crate::{
     schema::Schema,
 };
 use interlock_proto::era::Capability;
-use interlock_workflow::{Kind, SymbolId, UriTemplate, Workflow};
+use interlock_workflow::{Kind, SymbolId, UriTemplate, Workflow, normalised_uri};
 use std::{
     collections::BTreeSet,
     sync::{Arc, OnceLock},
@@ -114,6 +114,7 @@ impl Catalog {
     pub(crate) fn add_resource(&mut self, resource: Resource, errors: &mut Vec<BuildError>) {
         let name = resource.model.uri.clone();
         if is_ok(Kind::Resource, &name, names::check_resource(&name), errors) {
+            let name = normalised_uri(&name).into_owned();
             self.resources.add(Kind::Resource, name, resource, errors);
             self.capabilities.insert(Capability::Resources);
         }

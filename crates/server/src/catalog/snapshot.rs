@@ -7,7 +7,7 @@ use crate::{
     catalog::{Catalog, pages::Pages},
 };
 use interlock_proto::{Refusal, Version, era::Method, negotiation};
-use interlock_workflow::{Finding, Workflow};
+use interlock_workflow::{Catalogue, Finding, Workflow};
 use std::{
     num::NonZeroUsize,
     sync::{
@@ -16,26 +16,41 @@ use std::{
     },
 };
 
+/// What is worth a look in a workflow, and in how it fits what there is.
+pub(crate) fn findings(workflow: &Workflow, catalogue: &Catalogue) -> Vec<Finding> {
+    let mut findings = workflow.warnings().to_vec();
+    // One that was built for a catalogue has said some of it.
+    let new = workflow.check(catalogue).into_iter();
+    let new: Vec<_> = new.filter(|finding| !findings.contains(finding)).collect();
+    findings.extend(new);
+    findings
+}
+
+/// Logs what is worth a look.
+pub(crate) fn warn(finding: &Finding) {
+    tracing::warn!(code = finding.problem.code(), "{}", finding.with_help());
+}
+
 /// A catalog that does not change any more, with its prepared lists.
 #[derive(Debug)]
 pub(crate) struct CatalogSnapshot {
     pub(crate) catalog: Catalog,
     pub(crate) pages: Pages,
-    /// What the workflow's check found.
-    findings: Vec<String>,
+    /// What is worth a look in the workflow, and in how it fits the catalog.
+    pub(crate) findings: Vec<Finding>,
 }
 
 impl CatalogSnapshot {
     fn new(
         catalog: Catalog,
         workflow: Option<&Workflow>,
-        findings: &[Finding],
+        findings: Vec<Finding>,
         page_size: Option<NonZeroUsize>,
     ) -> Arc<Self> {
         Arc::new(Self {
             catalog,
             pages: Pages::new(workflow, page_size),
-            findings: findings.iter().map(ToString::to_string).collect(),
+            findings,
         })
     }
 
@@ -60,7 +75,7 @@ impl LiveCatalog {
     pub(crate) fn new(
         catalog: Catalog,
         workflow: Option<&Workflow>,
-        findings: &[Finding],
+        findings: Vec<Finding>,
         page_size: Option<NonZeroUsize>,
     ) -> Self {
         Self {
@@ -106,7 +121,7 @@ impl LiveCatalog {
         };
         for finding in &after.findings {
             if !before.findings.contains(finding) {
-                tracing::warn!("{finding}");
+                warn(finding);
             }
         }
         true
@@ -124,9 +139,9 @@ impl LiveCatalog {
         if !change(&mut catalog) {
             return None;
         }
-        let findings = workflow.map(|workflow| workflow.check(&catalog.summary()));
+        let findings = workflow.map(|workflow| findings(workflow, &catalog.summary()));
         let findings = findings.unwrap_or_default();
-        let after = CatalogSnapshot::new(catalog, workflow, &findings, self.page_size);
+        let after = CatalogSnapshot::new(catalog, workflow, findings, self.page_size);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&after);
         self.generation.fetch_add(1, Ordering::Release);
         Some((before, after))

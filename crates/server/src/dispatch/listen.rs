@@ -3,12 +3,12 @@
 use crate::{
     core::Core,
     dispatch::read,
+    model::change::SubscribedUri,
     outbound::subscribers::{Filter, ListenLoad, Quota, QuotaOwner, Registration},
 };
 use interlock_proto::{Code, Refusal, era::Capability};
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use std::sync::Arc;
 
 /// Reads the parameters and registers the request. The caller acknowledges it to the client, and
 /// then activates the registration: no change may come before the acknowledgement.
@@ -69,7 +69,7 @@ fn read_filter(core: &Core, params: Option<&str>) -> Result<Filter, Refusal> {
         resources_list_changed: wanted.resources_list_changed && resources,
         resource_subscriptions: uris
             .filter(|uri| resources && core.is_free_resource(uri))
-            .map(Arc::from)
+            .map(SubscribedUri::new)
             .collect(),
     })
 }

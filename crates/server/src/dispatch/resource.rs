@@ -79,13 +79,15 @@ fn named_so<'a>(core: &'a Core, uri: &'a str, fitting: &[Fitting]) -> &'a str {
     let Some(workflow) = core.workflow() else {
         return uri;
     };
-    let named = || workflow.artifacts(Kind::Resource);
+    if let Some(itself) = workflow.name_of(Kind::Resource, uri) {
+        return itself;
+    }
     let is_same = |name: &&str| {
         let mut fitting = fitting.iter();
         fitting.any(|(template, values)| template.pattern.values(name).as_ref() == Some(values))
     };
-    let itself = named().find(|name| *name == uri);
-    itself.or_else(|| named().find(is_same)).unwrap_or(uri)
+    let mut named = workflow.artifacts(Kind::Resource);
+    named.find(is_same).unwrap_or(uri)
 }
 
 /// Reads a URI by the first template that it fits. With a workflow, one that the gate let it

@@ -1,9 +1,9 @@
 //! Changes that clients are told of.
 
 use interlock_proto::{RequestId, frame};
-use interlock_workflow::Kind;
+use interlock_workflow::{Kind, normalised_uri};
 use serde::Serialize;
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 /// A change, as one client is told of it. Equal ones in a queue are merged.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +21,42 @@ pub(crate) enum ServerChange {
     /// The resource with this URI.
     Resource(Arc<str>),
 }
+
+/// The URI of a resource that a client subscribed to, as it wrote it. Any other way to write it is
+/// equal.
+#[derive(Clone, Debug, Serialize)]
+#[serde(transparent)]
+pub(crate) struct SubscribedUri(Arc<str>);
+
+impl SubscribedUri {
+    pub(crate) fn new(uri: impl Into<Arc<str>>) -> Self {
+        Self(uri.into())
+    }
+
+    pub(crate) const fn as_written(&self) -> &Arc<str> {
+        &self.0
+    }
+}
+
+impl Ord for SubscribedUri {
+    fn cmp(&self, other: &Self) -> Ordering {
+        normalised_uri(&self.0).cmp(&normalised_uri(&other.0))
+    }
+}
+
+impl PartialOrd for SubscribedUri {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for SubscribedUri {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for SubscribedUri {}
 
 /// The `_meta` of a message that belongs to a subscription.
 #[derive(Serialize)]

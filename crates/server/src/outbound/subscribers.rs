@@ -2,7 +2,7 @@
 //! `subscriptions/listen` request of 2026-07-28.
 
 use crate::{
-    model::change::{ChangeNotification, ServerChange},
+    model::change::{ChangeNotification, ServerChange, SubscribedUri},
     outbound::{Route, lock},
     wire::{self, AnswerKind},
 };
@@ -234,13 +234,14 @@ impl Subscribers {
                         session.changed(news);
                     }
                 }
-                Subscriber::Stream(stream) if stream.filter.wants(news) => {
-                    stream.route.notify(ChangeNotification {
-                        change: news.clone(),
-                        subscription: Some(stream.id.clone()),
-                    });
+                Subscriber::Stream(stream) => {
+                    if let Some(change) = stream.filter.wanted(news) {
+                        stream.route.notify(ChangeNotification {
+                            change,
+                            subscription: Some(stream.id.clone()),
+                        });
+                    }
                 }
-                Subscriber::Stream(_) => {}
             }
         }
     }
@@ -301,7 +302,7 @@ pub(crate) struct Filter {
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) resources_list_changed: bool,
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub(crate) resource_subscriptions: BTreeSet<Arc<str>>,
+    pub(crate) resource_subscriptions: BTreeSet<SubscribedUri>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde wants a reference")]
@@ -310,13 +311,19 @@ const fn is_false(value: &bool) -> bool {
 }
 
 impl Filter {
-    fn wants(&self, news: &ServerChange) -> bool {
-        match news {
+    /// The change as it is told to whoever asked for it.
+    fn wanted(&self, news: &ServerChange) -> Option<ServerChange> {
+        let is_wanted = match news {
             ServerChange::List(Kind::Tool) => self.tools_list_changed,
             ServerChange::List(Kind::Prompt) => self.prompts_list_changed,
             ServerChange::List(Kind::Resource) => self.resources_list_changed,
-            ServerChange::Resource(uri) => self.resource_subscriptions.contains(uri),
-        }
+            ServerChange::Resource(uri) => {
+                let uri = SubscribedUri::new(Arc::clone(uri));
+                let asked_for = self.resource_subscriptions.get(&uri)?;
+                return Some(ServerChange::Resource(Arc::clone(asked_for.as_written())));
+            }
+        };
+        is_wanted.then(|| news.clone())
     }
 }
 
@@ -337,7 +344,7 @@ mod tests {
 
     fn filter(uris: &[&str]) -> Filter {
         Filter {
-            resource_subscriptions: uris.iter().map(|uri| Arc::from(*uri)).collect(),
+            resource_subscriptions: uris.iter().map(|uri| SubscribedUri::new(*uri)).collect(),
             ..Filter::default()
         }
     }

@@ -5,7 +5,7 @@ use crate::{
     core::Core,
     model::{
         JsonObject,
-        change::{ChangeNotification, ServerChange},
+        change::{ChangeNotification, ServerChange, SubscribedUri},
     },
     outbound::{Route, lock},
     session::{ClientSession, profile::Profile, state::SessionState},
@@ -96,8 +96,9 @@ impl SavedSession {
             state.ledger.apply(&[Effect::Subscribe(uri.clone())], now);
             let subscriptions = &mut state.subscriptions;
             // A machine that refuses it leaves the client without this subscription.
-            if let Ok(transition) =
-                subscriptions.subscribe(uri.into(), Ok(()), &core.subscriptions, now)
+            let uri = SubscribedUri::new(uri);
+            if let Ok((_, transition)) =
+                subscriptions.subscribe(uri, Ok(()), &core.subscriptions, now)
             {
                 transition.trace();
             }

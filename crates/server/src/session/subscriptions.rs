@@ -3,7 +3,7 @@
 
 use crate::{
     dispatch::{self, listen},
-    model::change::{ChangeNotification, ServerChange},
+    model::change::{ChangeNotification, ServerChange, SubscribedUri},
     outbound::{
         Route, lock,
         subscribers::{ChangeStream, QuotaOwner, Registration},
@@ -22,7 +22,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 #[derive(Default)]
 pub(super) struct Subscriptions {
-    resources: BTreeMap<Arc<str>, State>,
+    resources: BTreeMap<SubscribedUri, State>,
     /// Open `subscriptions/listen` requests.
     streams: BTreeMap<Key, ListenRequest>,
 }
@@ -39,7 +39,8 @@ impl Subscriptions {
     }
 
     pub(super) fn uris(&self) -> Vec<Arc<str>> {
-        self.resources.keys().cloned().collect()
+        let uris = self.resources.keys();
+        uris.map(SubscribedUri::as_written).cloned().collect()
     }
 
     pub(super) fn wake_at(&self) -> Option<Time> {
@@ -50,52 +51,67 @@ impl Subscriptions {
         self.resources.clear();
     }
 
-    /// Subscribes to a resource. `readable` tells whether the client may read it.
+    /// Subscribes to a resource. `readable` tells whether the client may read it. The URI as it was
+    /// written when it was subscribed to first.
     pub(super) fn subscribe(
         &mut self,
-        uri: Arc<str>,
+        uri: SubscribedUri,
         readable: Result<(), Refusal>,
         rules: &Rules,
         now: Time,
-    ) -> Result<Transition, Refusal> {
-        let state = self.resources.get(&uri).unwrap_or(&State::Unsubscribed);
+    ) -> Result<(Arc<str>, Transition), Refusal> {
+        let known = self.resources.get_key_value(&uri);
+        let (uri, state) = match known {
+            Some((known, state)) => (known.clone(), state),
+            None => (uri, &State::Unsubscribed),
+        };
         let input = Input::Subscribe(readable);
         let transition = Transition::by::<Subscription>(state, &input);
         let step = subscription::step(rules, state, input, now)?;
         let transition = transition.to::<Subscription>(&step.state);
+        let written = Arc::clone(uri.as_written());
         self.resources.insert(uri, step.state);
-        Ok(transition)
+        Ok((written, transition))
     }
 
-    /// Lets one subscription take a step. `None` if there is none, or it refuses the input. The URI
-    /// comes back if the subscription has ended with this step.
-    fn step(
-        &mut self,
-        uri: &str,
-        input: Input,
-        rules: &Rules,
-        now: Time,
-    ) -> Option<(Effects<Effect>, Option<Arc<str>>, Transition)> {
-        let (uri, state) = self.resources.get_key_value(uri)?;
+    /// Lets one subscription take a step. `None` if there is none, or it refuses the input.
+    fn step(&mut self, uri: &str, input: Input, rules: &Rules, now: Time) -> Option<Stepped> {
+        let (uri, state) = self.resources.get_key_value(&SubscribedUri::new(uri))?;
         let transition = Transition::by::<Subscription>(state, &input);
         let (uri, step) = (
-            Arc::clone(uri),
+            uri.clone(),
             subscription::step(rules, state, input, now).ok()?,
         );
         let transition = transition.to::<Subscription>(&step.state);
-        let ended = match step.state {
+        let written = Arc::clone(uri.as_written());
+        let has_ended = match step.state {
             State::Subscribed { .. } => {
                 self.resources.insert(uri, step.state);
-                None
+                false
             }
             // There is nothing to clean up, so unsubscribing is done at once.
             State::Unsubscribing | State::Unsubscribed => {
                 self.resources.remove(&uri);
-                Some(uri)
+                true
             }
         };
-        Some((step.effects, ended, transition))
+        Some(Stepped {
+            effects: step.effects,
+            uri: written,
+            has_ended,
+            transition,
+        })
     }
+}
+
+/// A step of one subscription.
+struct Stepped {
+    effects: Effects<Effect>,
+    /// As its client wrote it.
+    uri: Arc<str>,
+    /// There is no subscription any more.
+    has_ended: bool,
+    transition: Transition,
 }
 
 pub(super) fn subscribe(
@@ -103,21 +119,22 @@ pub(super) fn subscribe(
     params: Option<&str>,
     version: Version,
 ) -> Result<(), Refusal> {
-    let uri: Arc<str> = read_uri("resources/subscribe", params)?.into();
+    let uri = read_uri("resources/subscribe", params)?;
     let core = &session.core;
     let readable = core.can_read(&uri, session.instance.as_deref(), version);
+    let uri = SubscribedUri::new(uri);
     let (most, now) = (core.bounds.subscriptions, core.clock.now());
-    let transition = {
+    let (written, transition) = {
         let subscriptions = &mut lock(&session.state).subscriptions;
         let resources = &subscriptions.resources;
         if resources.len() >= most && !resources.contains_key(&uri) {
             return Err(Refusal::new(Code::QuotaExceeded)
                 .because(format!("a client may have {most} subscriptions")));
         }
-        subscriptions.subscribe(Arc::clone(&uri), readable, &core.subscriptions, now)?
+        subscriptions.subscribe(uri, readable, &core.subscriptions, now)?
     };
     transition.trace();
-    session.step(connection::Input::Subscribed(uri.to_string()));
+    session.step(connection::Input::Subscribed(written.to_string()));
     Ok(())
 }
 
@@ -147,19 +164,20 @@ pub(super) fn step(session: &Arc<ClientSession>, uri: &str, input: Input) {
         let subscriptions = &mut lock(&session.state).subscriptions;
         subscriptions.step(uri, input, rules, now)
     };
-    let Some((effects, ended, transition)) = stepped else {
+    let Some(stepped) = stepped else {
         return;
     };
-    transition.trace();
-    if let Some(uri) = ended {
+    stepped.transition.trace();
+    let uri = stepped.uri;
+    if stepped.has_ended {
         // An update that is still queued goes, too. Otherwise subscribing and unsubscribing in turn
         // would queue more updates than there can be subscriptions.
-        session.route.retract(&updated(uri));
+        session.route.retract(&updated(Arc::clone(&uri)));
     }
-    for effect in effects {
+    for effect in stepped.effects {
         match effect {
-            Effect::Notify(_) => session.route.notify(updated(uri.into())),
-            Effect::Detach => session.step(connection::Input::Unsubscribed(uri.to_owned())),
+            Effect::Notify(_) => session.route.notify(updated(Arc::clone(&uri))),
+            Effect::Detach => session.step(connection::Input::Unsubscribed(uri.to_string())),
             Effect::Invalidate | Effect::Attach | Effect::Forget => {}
         }
     }

@@ -62,12 +62,14 @@ impl CallRefusal {
             Reason::NotInState => Code::NotInState,
             Reason::Finished => Code::InstanceFinished,
             Reason::Held { .. } => Code::InstanceBusy,
-            Reason::TooManyVisits { .. } | Reason::Guard { .. } => Code::GuardFailed,
+            Reason::TooManyVisits { .. } | Reason::Guard(_) => Code::GuardFailed,
         };
         let kind = refused.wanted().kind;
         let allowed: Vec<_> = refused.allowed(kind).map(str::to_owned).collect();
+        let is_guard = matches!(refused.reason(), Reason::Guard(_));
         let mut text = reason_text(refused);
         text += &match allowed.is_empty() {
+            true if is_guard => format!(" No other {kind} is allowed now."),
             true => format!(" No {kind} is allowed now."),
             false => format!(" Allowed now: {}.", allowed.join(", ")),
         };
@@ -163,12 +165,9 @@ fn reason_text(refused: &Refused<'_>) -> String {
         Reason::TooManyVisits { most } => {
             format!(": state '{state}' may be visited {most} times")
         }
-        Reason::Guard { guard, failed } => {
-            let why = match failed {
-                None => "is not true".to_owned(),
-                Some(failed) => format!("has no answer: {failed}"),
-            };
-            format!(" with these arguments: {guard} {why}")
+        Reason::Guard(why) => {
+            let why = why.to_string();
+            format!(" with these arguments: {}", why.trim_end_matches('.'))
         }
     };
     let kind = match wanted.kind {

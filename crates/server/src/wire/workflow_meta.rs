@@ -58,7 +58,7 @@ impl WorkflowMeta<'_> {
 
     /// The `_meta` of a result that says what [`value`](Self::value) does and nothing else.
     pub(super) fn encoded(&self) -> EncodedMeta {
-        if self.at.finished || !self.instructions.is_empty() {
+        if !self.at.is_open() || !self.instructions.is_empty() {
             return EncodedMeta::new(&json!({ WORKFLOW: self.value() }));
         }
         if self.is_sessions {
@@ -84,9 +84,9 @@ pub(crate) fn position(instance: &str, workflow: &Workflow, at: Position) -> Val
 
 /// What can be called in a state because the state binds it.
 pub(crate) fn next(workflow: &Workflow, at: Position) -> impl Iterator<Item = &str> {
-    let bindings = match at.finished {
-        true => &[],
-        false => workflow.bindings(at.state),
+    let bindings = match at.is_open() {
+        true => workflow.bindings(at.state),
+        false => &[],
     };
     bindings
         .iter()
@@ -115,7 +115,16 @@ mod tests {
         };
         let both = ["now".to_owned(), "then".to_owned()];
         let prefix = MetaPrefix::new("a \"i\"");
-        for (at, instructions) in [(here, &both[..0]), (over, &both[..0]), (here, &both[..])] {
+        let blocked = Position {
+            blocked: true,
+            ..here
+        };
+        for (at, instructions) in [
+            (here, &both[..0]),
+            (over, &both[..0]),
+            (blocked, &both[..0]),
+            (here, &both[..]),
+        ] {
             let session = SessionInstance {
                 prefix: &prefix,
                 workflow: &flow,

@@ -25,6 +25,11 @@ pub(super) const BINDING: Shape = Shape {
     ],
 };
 
+pub(super) const GUARD: Shape = Shape {
+    what: "a guard",
+    keys: &["if", "otherwise"],
+};
+
 pub(super) const APPROVAL: Shape = Shape {
     what: "an approval",
     keys: &["message", "expires"],
@@ -74,7 +79,7 @@ impl Reader<'_> {
         for Entry { key, value } in self.map(&key.text, node).unwrap_or_default() {
             let outcome = match key.text.as_str() {
                 "when" => {
-                    binding.when = self.expression("when", value);
+                    self.guard(key, value, binding);
                     continue;
                 }
                 "approve" => {
@@ -107,6 +112,22 @@ impl Reader<'_> {
         }
         // The order of the keys says nothing.
         binding.edges.sort_by_key(|edge| edge.outcome);
+    }
+
+    /// CEL, or a map of CEL and what to say where it is not true.
+    fn guard(&mut self, key: &Key, node: &Node, binding: &mut DraftBinding) {
+        let Value::Map(entries) = &node.value else {
+            binding.when = self.expression("when", node);
+            return;
+        };
+        self.require(&GUARD, key.span, entries, &["if"]);
+        for Entry { key, value } in entries {
+            match key.text.as_str() {
+                "if" => binding.when = self.expression("if", value),
+                "otherwise" => binding.otherwise = self.placed("otherwise", value),
+                _ => self.stray(&GUARD, key),
+            }
+        }
     }
 
     fn approval(&mut self, key: &Key, node: &Node) -> Option<DraftApproval> {

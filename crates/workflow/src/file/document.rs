@@ -31,13 +31,20 @@ pub(super) const FILE: Shape = Shape {
 };
 
 pub(super) fn read(text: &[u8]) -> Result<File, Invalid> {
-    let (file, warnings) = with_sections(text, |reader, sections| reader.file(sections))?;
+    let (file, findings) = with_sections(text, |reader, sections| reader.file(sections));
+    let warnings = findings.judge()?;
+    let file = file.expect("what cannot be read at all has an error");
     Ok(File { warnings, ..file })
+}
+
+pub(super) fn inspect(text: &[u8]) -> (Option<File>, Vec<Finding>) {
+    let (file, findings) = with_sections(text, |reader, sections| reader.file(sections));
+    (file, Invalid::from(findings).findings)
 }
 
 /// Reads the workflow alone: nobody asks whether there is what it names.
 pub(super) fn read_definition(text: &[u8]) -> Result<Draft, Invalid> {
-    let (draft, _) = with_sections(text, |reader, sections| {
+    let (draft, findings) = with_sections(text, |reader, sections| {
         reader.check_keys(sections);
         let always = sections
             .find("always")
@@ -56,19 +63,20 @@ pub(super) fn read_definition(text: &[u8]) -> Result<Draft, Invalid> {
             settings: reader.settings_of(sections),
             targets: Targets::Closed,
         }
-    })?;
-    Ok(draft)
+    });
+    findings.judge()?;
+    Ok(draft.expect("what cannot be read at all has an error"))
 }
 
-/// Reads what a text holds, and fails if anything is wrong with it.
+/// Reads what a text holds, as far as it can be read, and says what is wrong with it.
 fn with_sections<T>(
     text: &[u8],
     take: impl FnOnce(&mut Reader<'_>, &Sections<'_>) -> T,
-) -> Result<(T, Vec<Finding>), Invalid> {
+) -> (Option<T>, Findings) {
     let mut findings = Findings::default();
     if text.len() > MAX_BYTES {
         findings.error(tree::place("", 0, 0), FileProblem::TooLarge);
-        return Err(findings.into());
+        return (None, findings);
     }
     let text = match str::from_utf8(text) {
         Ok(text) => text,
@@ -76,19 +84,16 @@ fn with_sections<T>(
             let good = error.valid_up_to();
             let before = str::from_utf8(&text[..good]).unwrap_or_default();
             findings.error(tree::place(before, good, good), FileProblem::NotUtf8);
-            return Err(findings.into());
+            return (None, findings);
         }
     };
     let Some(root) = tree::parse(text, &mut findings) else {
-        return Err(findings.into());
+        return (None, findings);
     };
     let mut reader = Reader::new(text, findings);
-    let Some(sections) = reader.sections(&root) else {
-        return Err(reader.findings.into());
-    };
-    let taken = take(&mut reader, &sections);
-    let warnings = reader.findings.judge()?;
-    Ok((taken, warnings))
+    let sections = reader.sections(&root);
+    let taken = sections.map(|sections| take(&mut reader, &sections));
+    (taken, reader.findings)
 }
 
 /// The sections of a file of version 1.
@@ -273,7 +278,6 @@ fn is_local(problem: &Problem) -> bool {
     match problem {
         Problem::File { .. }
         | Problem::SeveralInitialStates { .. }
-        | Problem::DuplicateState { .. }
         | Problem::UnknownTarget { .. }
         | Problem::TwoEdges { .. }
         | Problem::NeverTaken { .. }

@@ -290,7 +290,7 @@ pub(super) struct Binding {
     /// What must be true of a call before it runs: CEL over `args`, `ctx`, `principal`, `state`
     /// and `visits`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) when: Option<Scalar>,
+    pub(super) when: Option<When>,
     /// What a person must agree to before it runs. `{{args.amount}}` is filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) approve: Option<Approve>,
@@ -316,6 +316,28 @@ pub(super) struct Binding {
     /// How long it may run, if that differs from the tool's own time.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) deadline: Option<Duration>,
+}
+
+/// CEL, or CEL and what a caller is told for whose call it is not true.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+pub(super) enum When {
+    /// CEL.
+    If(Scalar),
+    /// CEL, and the words for its refusals.
+    Guard(Guard),
+}
+
+/// What must be true of a call before it runs, and what a caller is told if it is not.
+#[derive(Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Guard {
+    /// CEL over `args`, `ctx`, `principal`, `state` and `visits`.
+    #[serde(rename = "if")]
+    pub(super) condition: Scalar,
+    /// What the caller is told. `{{args.amount}}` is filled in. Left out: the CEL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) otherwise: Option<Text>,
 }
 
 /// A question, or a question and how long it may wait for its answer.

@@ -78,6 +78,20 @@ pub fn read(text: &[u8]) -> Result<File, Invalid> {
     document::read(text)
 }
 
+/// Reads a file as far as it can be read, and says everything that is wrong with it: for what else can be
+/// said of its parts. Only a file of whose findings none is an error may be served.
+///
+/// ```
+/// use interlock_workflow::file;
+///
+/// let (file, findings) = file::inspect(b"interlock: 1\nname: x\nstats: {}\n");
+/// assert_eq!(findings[0].problem.code(), "unknown-key");
+/// assert_eq!(file.unwrap().name, "x");
+/// ```
+pub fn inspect(text: &[u8]) -> (Option<File>, Vec<Finding>) {
+    document::inspect(text)
+}
+
 /// Reads the workflow of a file, without judging it and without the rest of the file.
 ///
 /// Nobody knows then what tools, resources and prompts there are, so a name in `always` is taken

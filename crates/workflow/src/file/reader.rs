@@ -303,6 +303,7 @@ pub(super) const SHAPES: &[&Shape] = &[
     &states::ALWAYS,
     &states::STATE,
     &bindings::BINDING,
+    &bindings::GUARD,
     &bindings::APPROVAL,
     &bindings::EDGE,
     &states::SAMPLING,

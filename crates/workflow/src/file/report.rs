@@ -241,6 +241,9 @@ fn type_help(key: &str, wanted: &str, found: &str) -> Option<String> {
         (_, "a map", "text") => "write keys and values, such as `{ terminal: true }`",
         (_, "a list", "text") => "write it in brackets, such as `[one]`",
         (_, "true or false", "text") => "write `true` or `false`, without quotes",
+        ("when" | "if", bindings::CEL, "nothing") => {
+            return Some(format!("finish it, such as `{key}: args.amount > 0`"));
+        }
         (_, bindings::CEL, _) => "write CEL as text, such as `args.order` or `'null'`",
         _ => return None,
     };

@@ -4,8 +4,8 @@ use super::{
     MAX_BYTES, bindings,
     format::{
         AlwaysItem, Approval, Approve, Binding, BindingItem, Count, Duration, Edge, EdgeItem,
-        Edges, FileFormat, KindAndName, List, MemoryKey, Message, MessageItem, Pairs, Sampling,
-        Scalar, SettingsFormat, State, Text,
+        Edges, FileFormat, Guard, KindAndName, List, MemoryKey, Message, MessageItem, Pairs,
+        Sampling, Scalar, SettingsFormat, State, Text, When,
     },
     read_definition,
     report::Findings,
@@ -318,10 +318,16 @@ impl Writer<'_> {
         let artifact = &binding.artifact;
         let edges = |outcome| self.outcome(outcome, &binding.edges, &artifact.to_string());
         let when = binding.when.as_ref();
+        let when = when.map(|guard| self.scalar(guard, &format!("the guard of {artifact}")));
+        let otherwise = binding.otherwise.as_ref().map(|words| text(&words.text));
         Ok(Binding {
-            when: when
-                .map(|guard| self.scalar(guard, &format!("the guard of {artifact}")))
-                .transpose()?,
+            when: when.transpose()?.map(|condition| match otherwise {
+                None => When::If(condition),
+                otherwise => When::Guard(Guard {
+                    condition,
+                    otherwise,
+                }),
+            }),
             approve: binding.approval.as_ref().map(approve).transpose()?,
             success: edges(Outcome::Success)?,
             error: edges(Outcome::Error)?,

@@ -34,10 +34,7 @@ fn staying() -> Workflow {
 }
 
 fn at(flow: &Workflow, state: &str) -> Position {
-    Position {
-        state: flow.state_id(state).unwrap(),
-        finished: false,
-    }
+    Position::from(flow.state_id(state).unwrap())
 }
 
 fn took<'a>(flow: &'a Workflow, at: Position, binding: &'a Binding, outcome: Outcome) -> Step<'a> {
@@ -434,11 +431,18 @@ fn visits_are_counted_and_bounded() {
             "tool \"test\" is not allowed: state \"code\" may be visited 2 times".to_owned()
         )
     );
-    // It is still listed: only what the state does not bind is hidden.
-    assert!(
-        flow.visible(instance.position(), Kind::Tool)
-            .eq(["test", "look"])
+    assert!(instance.position().blocked);
+    assert_eq!(flow.visible(instance.position(), Kind::Tool).len(), 0);
+    // A new run begins to count anew.
+    let code = instance.position().state;
+    instance.apply(
+        &flow,
+        &flow.put(&instance, flow.state_id("done").unwrap()),
+        0,
     );
+    assert_eq!(instance.position(), code.into());
+    let visible = flow.visible(instance.position(), Kind::Tool);
+    assert!(visible.eq(["test", "look"]));
 }
 
 #[test]

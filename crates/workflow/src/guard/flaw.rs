@@ -49,6 +49,12 @@ pub(crate) enum Fault {
         /// What to write instead.
         hint: Option<&'static str>,
     },
+    /// It ends where something must follow.
+    #[error("{message}")]
+    Unfinished {
+        /// What is missing, if that is known.
+        message: String,
+    },
     /// It begins with a name that stands for nothing.
     #[error("unknown name `{name}`")]
     UnknownName {
@@ -138,6 +144,7 @@ impl Fault {
                 Some("split it: store a part of it with `set:` in an earlier state".to_owned())
             }
             Self::Syntax { hint, .. } => hint.map(str::to_owned),
+            Self::Unfinished { .. } => Some("finish it, such as `args.amount > 0`".to_owned()),
             Self::UnknownName {
                 nearest, allowed, ..
             } => Some(did_you_mean(nearest.as_deref()).unwrap_or_else(|| begins_with(allowed))),

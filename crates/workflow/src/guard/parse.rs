@@ -116,10 +116,10 @@ fn explain(error: &ParseError, source: &str) -> Flaw {
         return Flaw::new(Fault::TooDeep, None);
     }
     let at = place(error, source);
-    let (message, hint) = in_plain_words(&error.msg, at.clone().and_then(|at| source.get(at)));
+    let found = at.clone().and_then(|at| source.get(at));
     let braces = source.contains("{{");
-    let hint = hint.or_else(|| braces.then_some("braces are for texts: write `args.amount`"));
-    Flaw::new(Fault::Syntax { message, hint }, at)
+    let braces = braces.then_some("braces are for texts: write `args.amount`");
+    Flaw::new(in_plain_words(&error.msg, found, braces), at)
 }
 
 fn place(error: &ParseError, source: &str) -> Option<Range<usize>> {
@@ -134,28 +134,33 @@ fn place(error: &ParseError, source: &str) -> Option<Range<usize>> {
     Some(within(source, before + column, before + column + 1))
 }
 
-/// One line that says what is wrong, and perhaps what to write instead.
-fn in_plain_words(message: &str, found: Option<&str>) -> (String, Option<&'static str>) {
+/// What is wrong, in one line.
+fn in_plain_words(message: &str, found: Option<&str>, hint: Option<&'static str>) -> Fault {
+    let wrong = |message, better: Option<&'static str>| Fault::Syntax {
+        message,
+        hint: better.or(hint),
+    };
+    let ends = |message| match hint {
+        Some(_) => wrong(message, None),
+        None => Fault::Unfinished { message },
+    };
     let message = message.strip_prefix("Syntax error: ").unwrap_or(message);
     let found = found.map(|found| found.trim().escape_debug().to_string());
     let found = found.filter(|found| !found.is_empty());
     if let Some(missing) = message.strip_prefix("expected '") {
         let missing = missing.split('\'').next().unwrap_or_default();
         return match found {
-            Some(found) => (
+            Some(found) => wrong(
                 format!("found `{found}` where `{missing}` is expected"),
                 None,
             ),
-            None => (
-                format!("the expression ends where `{missing}` is expected"),
-                None,
-            ),
+            None => ends(format!("the expression ends where `{missing}` is expected")),
         };
     }
     if message.starts_with("mismatched input") || message.starts_with("unexpected") {
         return match found {
-            Some(found) => (format!("unexpected `{found}`"), meant(&found)),
-            None => ("the expression ends too early".to_owned(), None),
+            Some(found) => wrong(format!("unexpected `{found}`"), meant(&found)),
+            None => ends("the expression ends too early".to_owned()),
         };
     }
     let hint = match message {
@@ -169,7 +174,7 @@ fn in_plain_words(message: &str, found: Option<&str>) -> (String, Option<&'stati
         "argument must be a simple name" => Some("write `list.all(item, condition)`"),
         _ => None,
     };
-    (message.replace('\'', "`"), hint)
+    wrong(message.replace('\'', "`"), hint)
 }
 
 fn meant(found: &str) -> Option<&'static str> {

@@ -28,6 +28,7 @@ fn picture(nodes: &[(&str, u8)], lines: &[(&str, &str, &[&str])]) -> Picture {
                 initial: marks & INITIAL != 0,
                 end: marks & END != 0,
                 here: marks & HERE != 0,
+                aside: false,
             })
             .collect(),
         lines: lines
@@ -452,6 +453,18 @@ fn texts_break_where_it_reads_well() {
         rows("t_open_door_with_key", 100.0),
         ["t_open_door_", "with_key"]
     );
+    assert_eq!(
+        rows("refund [args.order==ctx.order&&args.amount>0]", 200.0),
+        ["refund", "[args.order==ctx.order", "&&args.amount>0]"]
+    );
+    assert_eq!(
+        rows("go [args.a_long_name.of_a_thing]", 190.0),
+        ["go", "[args.a_long_name.of_a_thing]"]
+    );
+    assert_eq!(
+        rows("[f(args.one,args.two)]", 100.0),
+        ["[f(args.one,", "args.two)]"]
+    );
     assert_eq!(rows("aaaaaaaaaaaaaaaaaaaa", 100.0).concat().len(), 20);
 }
 
@@ -514,6 +527,7 @@ fn any_picture() -> impl Strategy<Value = Picture> {
             initial: place == 0 && marks != 0,
             end: marks & END != 0,
             here: marks & HERE != 0,
+            aside: false,
         };
         let line = |(from, to, labels): (usize, usize, Vec<&str>)| Line {
             from: from % count,

@@ -226,27 +226,53 @@ fn fitting(chars: &[char], limit: f64, font: Font) -> usize {
     count.max(1)
 }
 
-/// Where a row that must end after at most `most` characters is best broken.
+/// Where a row that must end after at most `most` characters is best broken: between two tokens, even
+/// if that leaves much of the row empty, unless the token that comes next is longer than a row.
 fn best_break(chars: &[char], most: usize) -> usize {
     let least = (most * 2 / 5).max(1);
-    let places = (least..=most).filter(|&place| place < chars.len());
-    places
-        .max_by_key(|&place| (break_quality(chars, place), place))
-        .unwrap_or(most)
+    let quality = |place: &usize| (break_quality(chars, *place), *place);
+    let in_reach = |places: std::ops::RangeInclusive<usize>| {
+        let places = places.filter(|place| *place < chars.len());
+        places.max_by_key(quality)
+    };
+    let late = in_reach(least..=most).unwrap_or(most);
+    if break_quality(chars, late) >= Break::BetweenTokens {
+        return late;
+    }
+    let early = (1..least).rfind(|place| break_quality(chars, *place) >= Break::BetweenTokens);
+    let fits = |start: &usize| {
+        let next = (start + 1..chars.len())
+            .find(|place| break_quality(chars, *place) >= Break::BetweenTokens);
+        next.unwrap_or(chars.len()) - start <= most
+    };
+    early.filter(fits).unwrap_or(late)
 }
 
-fn break_quality(chars: &[char], place: usize) -> u8 {
+/// What a break separates, the best last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Break {
+    InsideOfWord,
+    BetweenWords,
+    BetweenTokens,
+    AtSpace,
+    BeforePart,
+}
+
+fn break_quality(chars: &[char], place: usize) -> Break {
+    const OPERATORS: &str = "=<>&|!+*?%";
     let before = chars[place - 1];
     let after = chars[place];
     let opens = ['(', '[', '&', '|'].contains(&after);
     if before == ' ' && opens {
-        3
+        Break::BeforePart
     } else if before == ' ' || after == ' ' {
-        2
-    } else if "_-/.:,".contains(before) && !"/:".contains(after) {
-        1
+        Break::AtSpace
+    } else if before == ',' || (OPERATORS.contains(after) && !OPERATORS.contains(before)) {
+        Break::BetweenTokens
+    } else if "_-/.:".contains(before) && !"/:".contains(after) {
+        Break::BetweenWords
     } else {
-        0
+        Break::InsideOfWord
     }
 }
 

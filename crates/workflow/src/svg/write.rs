@@ -15,6 +15,7 @@ text{fill:#1f2328;font-family:Helvetica,Arial,'Liberation Sans',sans-serif}\
 .state rect{fill:#f3f5f8;stroke:#57606a;stroke-width:1.3}\
 .here rect{fill:#ddf4ff;stroke:#0969da;stroke-width:3}\
 .state .inner{fill:none;stroke-width:1.3}\
+.aside rect{fill:none;stroke-dasharray:5 4}\
 .line{fill:none;stroke:#57606a;stroke-width:1.4}\
 .head,.dot{fill:#57606a}\
 .ring{fill:none;stroke:#57606a;stroke-width:1.4}\
@@ -29,7 +30,7 @@ text{fill:#1f2328;font-family:Helvetica,Arial,'Liberation Sans',sans-serif}\
 text{fill:#e6edf3}\
 .state rect{fill:#1c232c;stroke:#9198a1}\
 .here rect{fill:#12304f;stroke:#58a6ff}\
-.state .inner{fill:none}\
+.state .inner,.aside rect{fill:none}\
 .line,.ring{stroke:#9198a1}\
 .head,.dot{fill:#9198a1}\
 .failure .line{stroke:#ff7b72}\
@@ -101,7 +102,8 @@ fn write_document(out: &mut String, picture: &Picture, scene: &Scene) -> fmt::Re
 }
 
 fn description(picture: &Picture) -> String {
-    let (states, lines) = (picture.nodes.len(), picture.lines.len());
+    let (nodes, lines) = (picture.nodes.iter(), picture.lines.len());
+    let states = nodes.filter(|node| !node.aside).count();
     let mut text = format!("States: {states}. Lines: {lines}.");
     let names = |chosen: &dyn Fn(&Node) -> bool| {
         let nodes = picture.nodes.iter().filter(|node| chosen(node));
@@ -123,7 +125,8 @@ fn description(picture: &Picture) -> String {
 
 fn write_state(out: &mut String, node: &Node, block: &Block, rect: &Rect) -> fmt::Result {
     let here = if node.here { " here" } else { "" };
-    write!(out, "<g class=\"state{here}\">")?;
+    let aside = if node.aside { " aside" } else { "" };
+    write!(out, "<g class=\"state{here}{aside}\">")?;
     let mut tip = String::new();
     if block.cut || node.note.is_some() {
         tip += &text::clean(&node.name);

@@ -121,7 +121,9 @@ impl Judge {
                         spot: spot.clone(),
                         part: part.clone(),
                         message: flaw.to_string(),
-                        help: quotes_missing(part, &flaw).or_else(|| flaw.help()),
+                        help: quotes_missing(part, &flaw)
+                            .or_else(|| finished(part, &flaw))
+                            .or_else(|| flaw.help()),
                         at: flaw.at.clone(),
                         severity: Severity::Error,
                     };
@@ -203,6 +205,18 @@ impl Judge {
             }
         }
     }
+}
+
+/// What the whole line may look like of an expression that ends too early.
+fn finished(part: &Part, flaw: &Flaw) -> Option<String> {
+    let line = match (part, &flaw.fault) {
+        (Part::When, Fault::Empty | Fault::Unfinished { .. }) => "when: args.amount > 0".to_owned(),
+        (Part::Set { key }, Fault::Empty | Fault::Unfinished { .. }) => {
+            format!("{key}: args.{key}")
+        }
+        _ => return None,
+    };
+    Some(format!("finish it, such as `{line}`"))
 }
 
 /// A bare word as a value is more often a text than a name.

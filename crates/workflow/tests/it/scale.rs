@@ -33,10 +33,7 @@ fn a_chain_of_states_deeper_than_the_stack_is_judged_walked_and_drawn() {
     let refused = flow.admit(flow.initial(), Kind::Tool, &last).unwrap_err();
     assert_eq!(refused.path(), None);
 
-    let at = Position {
-        state: flow.state_id(&format!("s{}", STATES - 1)).unwrap(),
-        finished: false,
-    };
+    let at = Position::from(flow.state_id(&format!("s{}", STATES - 1)).unwrap());
     let Ok(Pass::Bound(binding)) = flow.admit(at, Kind::Tool, &last) else {
         panic!("the last tool is bound in the last state");
     };

@@ -202,8 +202,8 @@ const INVARIANTS: &[Invariant] = &[
     Invariant {
         machine: "session",
         says: "A session's id never changes.",
-        held: &[Later(
-            "ids are kept outside the machine, by the sessions that come with HTTP",
+        held: &[Elsewhere(
+            "crates/server/tests/it/transport/http/sessions.rs::a_session_that_was_idle_stands_where_it_stood",
         )],
     },
     Invariant {
@@ -253,7 +253,9 @@ const INVARIANTS: &[Invariant] = &[
         held: &[
             Test("subscribing_twice_is_subscribing_once"),
             Model("one listener while subscribed and none else"),
-            Later("that there is one machine for each pair comes with resource subscriptions"),
+            Elsewhere(
+                "crates/server/tests/it/catalog/uris.rs::a_subscriber_is_told_of_the_uri_that_it_wrote",
+            ),
         ],
     },
     Invariant {
@@ -277,7 +279,9 @@ const INVARIANTS: &[Invariant] = &[
         says: "What does not exist, or is not canonical, cannot be subscribed to.",
         held: &[
             Test("what_does_not_exist_cannot_be_subscribed_to_in_any_state"),
-            Later("the look-up comes with resource subscriptions"),
+            Elsewhere(
+                "crates/server/tests/it/transport/http/server_messages.rs::subscribing_to_what_is_not_there_is_refused",
+            ),
         ],
     },
     Invariant {

@@ -5,3 +5,4 @@ mod changes;
 mod list_changes;
 mod pages;
 mod templates;
+mod uris;

@@ -61,17 +61,42 @@ async fn a_guard_sees_the_arguments_and_what_was_remembered() {
     assert_eq!(refusal(&refused), 1082);
     assert_eq!(refused["_meta"]["dev.interlock/refusal"]["state"], "found");
     let allowed = &refused["_meta"]["dev.interlock/refusal"]["allowed"];
-    assert_eq!(*allowed, json!(["refund", "peek"]));
+    assert_eq!(*allowed, json!(["peek"]));
     assert_eq!(
         result_text(&refused),
         "Tool 'refund' is not allowed with these arguments: args.order == ctx.order && \
-         args.amount > 0 is not true. Allowed now: refund, peek."
+         args.amount > 0 is not true. Allowed now: peek."
     );
     let (_, paid) = client
         .call("refund", json!({"order": "A-1", "amount": 5}))
         .await;
     assert_eq!(result_text(&paid), "paid back", "{paid}");
     assert_eq!(at(&paid), "new");
+}
+
+/// The model is not to repeat what was refused, nor to read CEL.
+#[tokio::test]
+async fn a_guard_refuses_in_its_authors_words() {
+    let flow = Workflow::builder("w").state("a", |s| {
+        s.initial().tool("pay", |t| {
+            t.when("has(args.yes) && args.yes")
+                .otherwise("Approve {{args.n}} first.")
+                .success(end("a"))
+        })
+    });
+    let server = Server::builder("s", "0").tool(echo("pay"));
+    let server = server.workflow(flow.build().unwrap()).build().unwrap();
+    let (mut client, _connection) = client_of(&server).await;
+    let (_, refused) = client.call("pay", json!({"n": 5})).await;
+    assert_eq!(refusal(&refused), 1082);
+    assert_eq!(
+        result_text(&refused),
+        "Tool 'pay' is not allowed with these arguments: Approve 5 first. No other tool is allowed \
+         now."
+    );
+    let allowed = &refused["_meta"]["dev.interlock/refusal"]["allowed"];
+    assert_eq!(*allowed, json!([]));
+    assert_eq!(client.tools().await, ["pay"], "guards never hide");
 }
 
 #[tokio::test]

@@ -259,6 +259,9 @@ async fn hold(server: &Server, clock: &ManualClock, pay: &mut Held) -> (Client, 
     client.notify("notifications/cancelled", params).await;
     nothing_comes(&mut client).await;
     clock.advance(Duration::from_secs(10));
+    // Nothing can be called any more.
+    assert_eq!(client.receive().await.unwrap()["method"], CHANGED);
+    assert_eq!(client.tools().await, [] as [&str; 0]);
     while server
         .operator()
         .show(&instance)

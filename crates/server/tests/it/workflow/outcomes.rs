@@ -136,7 +136,9 @@ async fn a_state_that_was_visited_too_often_allows_nothing() {
         client.call("go", json!({})).await;
         client.call("back", json!({})).await;
     }
-    client.call("go", json!({})).await;
+    let (before, _) = client.call("go", json!({})).await;
+    assert_eq!(before, ["notifications/tools/list_changed"]);
+    assert_eq!(client.tools().await, [] as [&str; 0]);
     for tool in ["back", "peek", "end"] {
         let (_, refused) = client.call(tool, json!({})).await;
         assert_eq!(refusal(&refused), 1082, "{refused}");
@@ -233,6 +235,7 @@ async fn nobody_knows_what_a_held_call_did_and_nothing_goes_on() {
             .tool("peek", |t| t.success("a"))
     });
     let (mut client, _connection) = tear_down(flow).await;
+    assert_eq!(client.tools().await, [] as [&str; 0]);
     for tool in ["go", "end", "peek"] {
         let (_, refused) = client.call(tool, json!({})).await;
         assert_eq!(refusal(&refused), 1084, "{refused}");

@@ -15,7 +15,7 @@ use std::{
 };
 
 /// What each kind of map is called in the schema.
-const DEFINITIONS: [(&str, &Shape); 14] = [
+const DEFINITIONS: [(&str, &Shape); 15] = [
     ("Server", &servers::SERVER),
     ("Tool", &artifacts::TOOL),
     ("Annotations", &artifacts::ANNOTATIONS),
@@ -26,6 +26,7 @@ const DEFINITIONS: [(&str, &Shape); 14] = [
     ("Settings", &settings::SETTINGS),
     ("State", &states::STATE),
     ("Binding", &bindings::BINDING),
+    ("Guard", &bindings::GUARD),
     ("Approval", &bindings::APPROVAL),
     ("Edge", &bindings::EDGE),
     ("Sampling", &states::SAMPLING),

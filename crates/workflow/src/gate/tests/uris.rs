@@ -70,3 +70,91 @@ fn of_several_meanings_of_a_uri_the_callable_one_counts() {
     assert!(matches!(admit("b", "file:///public/a"), Ok(Pass::Always)));
     assert!(admit("b", "file:///secret").is_err());
 }
+
+/// What needs no instance is served without one on 2026-07-28, and by the instance of a session
+/// before: both ask the same.
+#[test]
+fn what_needs_no_instance_is_what_every_instance_lets_through() {
+    let flow = |everything: bool| {
+        let flow = Workflow::builder("both")
+            .state("a", |s| s.initial().tool("go", |t| t.success("b")))
+            .state("b", |s| {
+                s.resource("order://{id}{?q}", |r| r.success(end("c")))
+                    .resource("file:///{+path}", |r| r.success("b"))
+                    .resource("note://one", |r| r.success("b"))
+            })
+            .always_resource("order://free")
+            .always_resource("file:///public/{name}")
+            .always_resource("note://{any}");
+        match everything {
+            true => flow.always_everything().build().unwrap(),
+            false => flow.build().unwrap(),
+        }
+    };
+    for (flow, everything) in [(flow(false), false), (flow(true), true)] {
+        let everywhere = flow.states().flat_map(|state| {
+            [false, true].map(|finished| Position {
+                finished,
+                ..state.into()
+            })
+        });
+        let everywhere: Vec<_> = everywhere.collect();
+        let is_free = |uri: &str| {
+            let admitted = |at: &Position| flow.admit(*at, Kind::Resource, uri);
+            let mut all = everywhere.iter();
+            all.all(|at| matches!(admitted(at), Ok(Pass::Always)))
+        };
+        let mut free = Vec::new();
+        for uri in [
+            "order://1/2",
+            "order://1#x",
+            "ORDER://1/2",
+            "order://free",
+            "order://1",
+            "file:///public/a",
+            "note://one",
+            "note://two",
+            "other://x",
+        ] {
+            assert_eq!(flow.is_always(Kind::Resource, uri), is_free(uri), "{uri}");
+            free.extend(is_free(uri).then_some(uri));
+        }
+        let named = ["order://free", "note://two"];
+        let (other, named) = (["other://x"].iter().filter(|_| everything), named.iter());
+        assert!(free.iter().eq(named.chain(other)), "{free:?}");
+    }
+}
+
+#[test]
+fn a_uri_is_the_same_however_it_is_written() {
+    let flow = Workflow::builder("web")
+        .state("a", |s| {
+            s.initial()
+                .resource("http://example.com", |r| r.success("a"))
+                .resource("HTTP://Example.com/orders/{id}", |r| r.success("a"))
+                .resource("note://Rules/%2f", |r| r.success(end("a")))
+        })
+        .build()
+        .unwrap();
+    let admit = |uri: &str| match flow.admit(flow.initial(), Kind::Resource, uri) {
+        Ok(Pass::Bound(binding)) => Some(binding.artifact().name.as_str()),
+        Ok(Pass::Always) | Err(_) => None,
+    };
+    for uri in [
+        "http://example.com",
+        "http://example.com/",
+        "Http://EXAMPLE.com",
+    ] {
+        assert_eq!(admit(uri), Some("http://example.com"), "{uri}");
+    }
+    let template = Some("HTTP://Example.com/orders/{id}");
+    assert_eq!(admit("http://EXAMPLE.com/orders/A"), template);
+    assert_eq!(admit("NOTE://Rules/%2F"), Some("note://Rules/%2f"));
+    for other in [
+        "note://rules/%2f",
+        "http://example.com/x/..",
+        "note://Rules//",
+    ] {
+        assert_eq!(admit(other), None, "{other}");
+    }
+}

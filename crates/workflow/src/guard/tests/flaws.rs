@@ -238,19 +238,20 @@ fn syntax_is_explained_in_one_line() {
         "did you mean `&&`?",
         "&",
     );
-    flawed("size(args.x", "the expression ends too early", "", "");
-    flawed("args.x ==", "the expression ends too early", "", "");
+    let finished = "finish it, such as `args.amount > 0`";
+    flawed("size(args.x", "the expression ends too early", finished, "");
+    flawed("args.x ==", "the expression ends too early", finished, "");
     flawed(
         "args.x[1",
         "the expression ends where `]` is expected",
-        "",
+        finished,
         "",
     );
     flawed("[1, 2)", "found `)` where `]` is expected", "", ")");
     flawed(
         "args.x ? 1",
         "the expression ends where `:` is expected",
-        "",
+        finished,
         "",
     );
     flawed("args.x == 'abc", "unterminated string literal", "", "'abc");
