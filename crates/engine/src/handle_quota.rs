@@ -30,6 +30,9 @@ const UNTOUCHED: Duration = Duration::from_secs(60);
 const UNUSED: Duration = Duration::from_secs(10 * 60);
 /// How long the next start waits if it cannot be known when an instance gives way.
 const SOON: Duration = Duration::from_secs(1);
+/// How long a refused principal is refused without another look. What ends in another process, or
+/// expires, is seen after that.
+const REMEMBERED: Duration = Duration::from_secs(10);
 /// One of so many handles gives way at once, so that not every start has to look at all of them.
 const SHARE: usize = 16;
 
@@ -39,8 +42,16 @@ pub(crate) struct Starts {
     /// One start at a time for each principal, or two could take the last place. Few principals
     /// share a lock.
     locks: [tokio::sync::Mutex<()>; 32],
-    /// Until when nothing gives way, by the prefix of a principal's handles.
-    full: Mutex<HashMap<String, Time>>,
+    /// The principals that were refused, by the prefix of their handles.
+    full: Mutex<HashMap<String, Full>>,
+}
+
+#[derive(Debug)]
+struct Full {
+    /// When an instance might give way.
+    until: Time,
+    /// Until when that is believed.
+    believed: Time,
 }
 
 impl Starts {
@@ -51,16 +62,18 @@ impl Starts {
         &self.locks[usize::try_from(number).unwrap_or_default()]
     }
 
-    /// How long nothing gives way.
+    /// How long nothing gives way, if that was found out a moment ago.
     fn wait(&self, prefix: &str, now: Time) -> Option<Duration> {
-        let until = *lock(&self.full).get(prefix)?;
-        (now < until).then(|| now.until(until))
+        let full = lock(&self.full);
+        let full = full.get(prefix).filter(|full| now < full.believed)?;
+        Some(now.until(full.until))
     }
 
     fn is_full(&self, prefix: String, until: Time, now: Time) {
+        let believed = until.min(now + REMEMBERED);
         let mut full = lock(&self.full);
-        full.retain(|_, until| now < *until);
-        full.insert(prefix, until);
+        full.retain(|_, full| now < full.believed);
+        full.insert(prefix, Full { until, believed });
     }
 
     /// An instance of the principal has finished, so it gives way.
@@ -140,14 +153,14 @@ impl Shared {
             false => self.limits.handles,
         };
         let (prefix, now) = (prefix(principal), self.now());
+        let starts = &self.registry.starts;
+        if let Some(wait) = starts.wait(&prefix, now) {
+            return Err(StartError::TooMany { most, wait });
+        }
         let keys = self.handles(&prefix, most).await;
         let keys = keys.map_err(EngineError::from)?;
         if keys.len() < most {
             return Ok(());
-        }
-        let starts = &self.registry.starts;
-        if let Some(wait) = starts.wait(&prefix, now) {
-            return Err(StartError::TooMany { most, wait });
         }
         let (mut candidates, mut until) = (Vec::new(), None);
         for key in keys {

@@ -62,4 +62,7 @@ fn who_has_no_room_waits_until_something_gives_way_or_ends() {
     assert!(of(&bob, 60).is_some());
     starts.is_full(prefix(&alice), Time(300), Time(200));
     assert_eq!(lock(&starts.full).len(), 1, "what is over is forgotten");
+    starts.is_full(prefix(&bob), Time(60_000), Time(1_000));
+    assert_eq!(of(&bob, 10_999), Some(Duration::from_millis(49_001)));
+    assert_eq!(of(&bob, 11_000), None, "then it is looked at again");
 }
