@@ -18,7 +18,8 @@ use std::{
 ///
 /// Findings go to standard output. On a terminal each is shown in the file; otherwise it is a
 /// line `file:line:column: severity[code]: message`, for editors and build logs. A file that uses
-/// what `serve` does not serve yet is not wrong for that; the summary says so.
+/// what `serve` does not serve is not wrong for that, since a server written in Rust may serve it;
+/// the summary says so.
 #[derive(clap::Args)]
 #[command(after_help = "\
 JSON: one object, whose keys stay as they are and may become more:
@@ -28,7 +29,7 @@ JSON: one object, whose keys stay as they are and may become more:
     \"error\":     why it cannot be read; only then
     \"summary\":   {\"states\", \"transitions\", \"tools\", \"resources\", \"prompts\",
                  \"servers\"}: how many; only if it is ok
-    \"notServed\": what it uses that `serve` does not serve yet; only if it is ok
+    \"notServed\": what it uses for which `serve` refuses it; only if it is ok
     \"findings\":  [{
       \"severity\":  \"error\" or \"warning\"
       \"code\":      a name that does not change with the wording
@@ -116,14 +117,15 @@ impl Told<'_> {
                 let verb = if findings.len() == 1 { "is" } else { "are" };
                 format!("{}, which {verb} denied", report::count(findings))
             }
-            Ok(parsed) => summary(&parsed.file),
+            Ok(parsed) => summary(parsed),
             Err(findings) => report::count(findings),
         };
         writeln!(stdout, "{found}{whose}{sum}")?;
         if let Ok(Parsed { not_served, .. }) = &judged
             && !not_served.is_empty()
         {
-            writeln!(stdout, "{whose}not served yet: {}", not_served.join(", "))?;
+            let uses = not_served.join(", ");
+            writeln!(stdout, "{whose}`interlock serve` refuses it for: {uses}")?;
         }
         Ok(())
     }
@@ -169,8 +171,13 @@ fn counts(file: &File) -> [(&'static str, usize); 6] {
     ]
 }
 
-/// `ok: 4 states, 5 transitions, 3 tools, 1 resource, 1 prompt; 2 warnings`.
-fn summary(file: &File) -> String {
+/// `ok: 4 states, 5 transitions, 3 tools, 1 resource, 1 prompt; 2 warnings`. What `serve` refuses
+/// is only valid.
+fn summary(Parsed { file, not_served }: &Parsed) -> String {
+    let verdict = match not_served.is_empty() {
+        true => "ok",
+        false => "valid",
+    };
     let parts: Vec<_> = counts(file)
         .into_iter()
         .filter(|(_, count)| *count > 0)
@@ -182,8 +189,11 @@ fn summary(file: &File) -> String {
         parts.join(", ")
     };
     match file.warnings.len() {
-        0 => format!("ok: {whole}"),
-        warnings => format!("ok: {whole}; {}", report::plural(warnings, "warning")),
+        0 => format!("{verdict}: {whole}"),
+        warnings => format!(
+            "{verdict}: {whole}; {}",
+            report::plural(warnings, "warning")
+        ),
     }
 }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, anyhow};
 use interlock::{
     BuildError, BuildErrors, Builder, Server,
     workflow::{
-        Finding, Kind, Problem, Severity, Workflow,
+        Finding, Kind, Problem, Scope, Severity, Workflow,
         file::{self, File, MAX_BYTES},
     },
 };
@@ -26,7 +26,7 @@ pub(crate) struct Source {
 /// A workflow file that has no errors.
 pub(crate) struct Parsed {
     pub(crate) file: File,
-    /// What the file says and this version does not serve.
+    /// What the file says and `serve` refuses it for.
     pub(crate) not_served: Vec<&'static str>,
 }
 
@@ -90,8 +90,25 @@ impl Source {
 
     /// What the file says, be it served or not; if it has errors, standard error tells them.
     pub(crate) fn file(&self) -> Result<File, Stop> {
+        Ok(self.parsed()?.file)
+    }
+
+    /// As `file`, if it can be served.
+    pub(crate) fn served_file(&self) -> Result<File, Stop> {
+        let Parsed { file, not_served } = self.parsed()?;
+        match not_served.is_empty() {
+            true => Ok(file),
+            false => Err(Stop::Failed(anyhow!(
+                "`{}` is valid, but cannot be served for: {}",
+                self.name(),
+                not_served.join(", ")
+            ))),
+        }
+    }
+
+    fn parsed(&self) -> Result<Parsed, Stop> {
         match self.parse() {
-            Ok(parsed) => Ok(parsed.file),
+            Ok(parsed) => Ok(parsed),
             Err(findings) => {
                 let mut stderr = io::stderr().lock();
                 let text = report::findings(self, &findings, Look::of(&stderr));
@@ -151,6 +168,10 @@ fn judge(file: &File, errors: Vec<BuildError>) -> Judged {
     let mut judged = Judged::default();
     if !file.servers.is_empty() {
         judged.not_served.push("upstream servers (`servers`)");
+    }
+    if file.settings.scope == Scope::Principal {
+        // Nobody can log in to it.
+        judged.not_served.push("the scope `principal`");
     }
     for error in errors {
         match error {

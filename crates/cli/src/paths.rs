@@ -1,9 +1,13 @@
 //! `interlock paths`: ways through a workflow that take every transition.
 
-use crate::{Stop, load::Source, report, simulate::spelt, terminal::printable};
-use interlock::workflow::{
-    Artifact, Binding, Cause, Coverage, Edge, Kind, Leg, Outcome, Pass, Position, StateId, Workflow,
+use crate::{
+    Stop,
+    load::Source,
+    report,
+    simulate::{binding_of, spelt},
+    terminal::printable,
 };
+use interlock::workflow::{Binding, Cause, Coverage, Edge, Kind, Leg, Outcome, StateId, Workflow};
 use serde_json::{Map, Value, json};
 use std::{
     collections::HashSet,
@@ -181,10 +185,7 @@ impl<'a> Transitions<'a> {
 
 /// What must be true for an edge to be taken, in words.
 fn assumptions(workflow: &Workflow, edge: &Edge, before: Option<&Edge>) -> Vec<String> {
-    let binding = match &edge.cause {
-        Cause::Call { artifact, .. } => binding(workflow, edge, artifact),
-        Cause::Time { .. } | Cause::Sampling { .. } => None,
-    };
+    let binding = binding_of(workflow, edge);
     let mut assumes = Vec::new();
     assumes.extend(binding.and_then(Binding::when).map(ToString::to_string));
     if binding.is_some_and(|binding| binding.approval().is_some()) {
@@ -200,14 +201,6 @@ fn assumptions(workflow: &Workflow, edge: &Edge, before: Option<&Edge>) -> Vec<S
         None => {}
     }
     assumes
-}
-
-fn binding<'a>(workflow: &'a Workflow, edge: &Edge, artifact: &Artifact) -> Option<&'a Binding> {
-    let at = Position::from(edge.from);
-    match workflow.admit(at, artifact.kind, &artifact.name) {
-        Ok(Pass::Bound(binding)) => Some(binding),
-        Ok(Pass::Always) | Err(_) => None,
-    }
 }
 
 /// What takes an edge, in a few words.

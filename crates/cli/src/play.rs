@@ -5,6 +5,7 @@
 
 mod client;
 mod dry;
+mod line;
 mod person;
 mod prompt;
 mod script;

@@ -166,7 +166,12 @@ impl std::error::Error for Drawn<'_> {}
 
 impl Diagnostic for Drawn<'_> {
     fn code<'a>(&'a self) -> Option<Box<dyn fmt::Display + 'a>> {
-        Some(Box::new(self.finding.problem.code()))
+        // In words: not everybody sees colours, or knows the signs.
+        let severity = self.finding.severity();
+        Some(Box::new(format!(
+            "{severity}[{}]",
+            self.finding.problem.code()
+        )))
     }
 
     fn severity(&self) -> Option<miette::Severity> {
@@ -229,7 +234,7 @@ mod tests {
         let drawn = findings(&source, &found, Look::Drawn);
         assert!(drawn.contains("flow.yaml:3:1"), "{drawn}");
         assert!(drawn.contains("stats: {}"), "{drawn}");
-        assert!(drawn.contains("unknown-key"), "{drawn}");
+        assert!(drawn.contains("error[unknown-key]"), "{drawn}");
         assert!(drawn.contains("did you mean `states`?"), "{drawn}");
         assert!(!drawn.contains('\x1b'), "{drawn}");
         let coloured = findings(&source, &found, Look::Coloured);

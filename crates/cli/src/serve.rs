@@ -92,7 +92,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
     let level = level(arguments.log)?;
     let source = Source::read(&arguments.file)?;
-    let file = source.file()?;
+    let file = source.served_file()?;
     let mut rules = Rules::default();
     rules.drain = arguments.drain_timeout.unwrap_or(rules.drain);
     rules.initialize = arguments.initialize_timeout.or(rules.initialize);

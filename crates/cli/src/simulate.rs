@@ -5,20 +5,24 @@
 //! [answers](Simulator::answer) what states on the way ask it; [`Simulator::call`] does all three
 //! with answers that are known beforehand.
 
+mod course;
 mod follow;
 mod inventory;
+mod refusal;
 #[cfg(test)]
 mod tests;
 mod words;
 
+pub(crate) use course::{Course, Move, Wait};
 pub(crate) use inventory::Inventory;
+pub(crate) use refusal::Refusal;
 pub(crate) use words::{
-    edge_name, nearest, refusal_name, same, shortened, some, spelt, text_answer,
+    binding_of, edge_name, nearest, refusal_name, same, shortened, some, spelt, text_answer,
 };
 
 use interlock::workflow::{
-    Call, EdgeId, End, Fault, Instance, Kind, Outcome, Pass, Position, Reason, Refused, Role,
-    Sampling, StateId, Step, Workflow,
+    Call, EdgeId, End, Fault, Instance, Kind, Outcome, Pass, Role, Sampling, StateId, Step,
+    Workflow,
 };
 use serde_json::{Map, Value};
 use std::{collections::BTreeSet, time::Duration};
@@ -32,13 +36,6 @@ const MOST_TIMERS: usize = 10_000;
 
 /// How many timers fire in one run, however it waits.
 const MOST_TIMERS_IN_ALL: usize = 100_000;
-
-/// How many effects one course keeps, and how much their names may hold, in bytes.
-const MOST_EFFECTS: usize = 10_000;
-const MOST_EFFECT_BYTES: usize = 1_000_000;
-
-/// How many different faults one course tells.
-const MOST_FAULTS: usize = 20;
 
 /// What the client's model answers if nobody says what.
 pub(crate) const PLAIN_ANSWER: &str = "(dry) answer";
@@ -82,46 +79,6 @@ pub(crate) enum Verdict {
     Runs,
 }
 
-/// A no, with what the caller could do instead.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Refusal {
-    pub(crate) code: u16,
-    /// Why, in a sentence.
-    pub(crate) why: String,
-    /// What is callable instead, where that helps.
-    pub(crate) instead: Option<Instead>,
-}
-
-/// What could be called instead of what was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Instead {
-    pub(crate) kind: Kind,
-    /// What of that kind is callable.
-    pub(crate) allowed: Vec<String>,
-    /// The way to what was wanted.
-    pub(crate) path: Option<Vec<String>>,
-}
-
-impl Refusal {
-    fn plain(code: u16, why: String) -> Self {
-        Self {
-            code,
-            why,
-            instead: None,
-        }
-    }
-
-    /// A person said no.
-    pub(crate) fn denied(question: &str) -> Self {
-        Self::plain(1083, format!("a person said no to: {question}"))
-    }
-
-    /// Nobody has said anything yet.
-    pub(crate) fn pending(question: &str) -> Self {
-        Self::plain(1071, format!("an operator must approve: {question}"))
-    }
-}
-
 /// What is made up about a call.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Stub {
@@ -160,72 +117,6 @@ pub(crate) enum Came {
         approved: Option<String>,
         course: Course,
     },
-}
-
-/// What a call, a wait or a decision did to the instance.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Course {
-    pub(crate) before: Position,
-    pub(crate) after: Position,
-    pub(crate) moves: Vec<Move>,
-    /// What the server would do, by name and in this order.
-    pub(crate) effects: Vec<String>,
-    effect_bytes: usize,
-    /// What is remembered anew, each key as it was last.
-    pub(crate) remembered: Map<String, Value>,
-    /// What could not be worked out, in words; each once.
-    pub(crate) faults: Vec<String>,
-    /// Why it was stopped before its end, if it was.
-    pub(crate) cut: Option<String>,
-}
-
-/// Time that passes.
-pub(crate) struct Wait {
-    until: u64,
-    /// How many timers may still fire in it.
-    left: usize,
-    pub(crate) course: Course,
-}
-
-/// One step of a course.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Move {
-    pub(crate) from: StateId,
-    /// Where the edge leads, which is not where the instance is if it ended there and began anew.
-    pub(crate) to: StateId,
-    /// It ended the workflow.
-    pub(crate) terminal: bool,
-}
-
-impl Course {
-    /// The last state in which the workflow ended on this course.
-    pub(crate) fn ended(&self) -> Option<StateId> {
-        let mut ends = self.moves.iter().filter(|step| step.terminal);
-        ends.next_back().map(|step| step.to)
-    }
-
-    fn remember(&mut self, step: &Step<'_>) {
-        for (key, value) in &step.set {
-            match value {
-                Some(value) => self.remembered.insert((*key).to_owned(), value.clone()),
-                None => self.remembered.remove(*key),
-            };
-        }
-    }
-
-    /// Keeps effects, as long as there is room for them.
-    fn keep(&mut self, effects: &[String]) {
-        for effect in effects {
-            let bytes = self.effect_bytes.saturating_add(effect.len());
-            if self.effects.len() == MOST_EFFECTS || bytes > MOST_EFFECT_BYTES {
-                let why = "more effects are set off than can be kept";
-                self.cut.get_or_insert_with(|| why.to_owned());
-                return;
-            }
-            self.effect_bytes = bytes;
-            self.effects.push(effect.clone());
-        }
-    }
 }
 
 /// How a list differs from what it was.
@@ -275,7 +166,7 @@ impl<'w> Simulator<'w> {
             return Verdict::Refused(refused);
         }
         match self.workflow.judge(&self.instance, call) {
-            Err(refused) => Verdict::Refused(refusal(&refused)),
+            Err(refused) => Verdict::Refused(refused.into()),
             Ok(Pass::Always) => Verdict::Runs,
             Ok(Pass::Bound(binding)) => match binding.approval() {
                 None => Verdict::Runs,
@@ -299,17 +190,16 @@ impl<'w> Simulator<'w> {
             .inventory
             .is_none_or(|inventory| inventory.may_have(self.workflow, kind, name));
         if !known {
-            let why = format!("there is no {kind} '{name}'");
-            return Err(Refusal::plain(not_found(kind), why));
+            return Err(Refusal::unknown(kind, name));
         }
         let at = self.instance.position();
         let admitted = self.workflow.admit(at, kind, name);
-        admitted.map_err(|refused| refusal(&refused))?;
+        admitted.map_err(Refusal::from)?;
         match self.inventory {
             None => Ok(()),
             Some(inventory) => inventory
                 .check(kind, name, args)
-                .map_err(|why| Refusal::plain(wrong_arguments(kind), why)),
+                .map_err(|why| Refusal::wrong_arguments(kind, why)),
         }
     }
 
@@ -491,17 +381,7 @@ impl<'w> Simulator<'w> {
     }
 
     fn course(&self) -> Course {
-        let before = self.instance.position();
-        Course {
-            before,
-            after: before,
-            moves: Vec::new(),
-            effects: Vec::new(),
-            effect_bytes: 0,
-            remembered: Map::new(),
-            faults: Vec::new(),
-            cut: None,
-        }
+        Course::from(self.instance.position())
     }
 
     /// The only place where the instance changes.
@@ -519,13 +399,7 @@ impl<'w> Simulator<'w> {
         course.keep(step.effects);
         course.remember(step);
         for fault in &step.faults {
-            if course.faults.len() == MOST_FAULTS {
-                break;
-            }
-            let fault = self.fault(fault);
-            if !course.faults.contains(&fault) {
-                course.faults.push(fault);
-            }
+            course.note(self.fault(fault));
         }
     }
 
@@ -609,44 +483,5 @@ impl<'w> Simulator<'w> {
     /// Which parts of the workflow this run has used.
     pub(crate) fn seen(&self) -> &Seen {
         &self.seen
-    }
-}
-
-const fn not_found(kind: Kind) -> u16 {
-    match kind {
-        Kind::Resource => 1046,
-        Kind::Tool => 1048,
-        Kind::Prompt => 1050,
-    }
-}
-
-/// Only the arguments of tools have a schema.
-const fn wrong_arguments(kind: Kind) -> u16 {
-    match kind {
-        Kind::Tool => 1022,
-        Kind::Resource | Kind::Prompt => 1021,
-    }
-}
-
-fn refusal(refused: &Refused<'_>) -> Refusal {
-    let (code, why) = (refused.code(), words::why(refused));
-    // A way to where the call already is would teach nothing.
-    let path = match refused.reason() {
-        Reason::NotInState => refused.path(),
-        Reason::Finished | Reason::Held { .. } | Reason::TooManyVisits { .. } => None,
-        // The call itself is allowed, only not so.
-        Reason::Guard(_) => return Refusal::plain(code, why),
-    };
-    let kind = refused.wanted().kind;
-    let allowed = refused.allowed(kind).map(str::to_owned).collect();
-    let path = path.map(|path| path.iter().map(words::hop).collect());
-    Refusal {
-        code,
-        why,
-        instead: Some(Instead {
-            kind,
-            allowed,
-            path,
-        }),
     }
 }

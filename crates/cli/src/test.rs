@@ -158,6 +158,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         by_scenarios: (!files.is_empty() || arguments.min_coverage.is_some())
             .then(|| of(&by_scenarios)),
         by_all: (!arguments.no_generated).then(|| of(&by_all)),
+        assumed: of(&by_all).assumed(&by_scenarios),
         cut_short,
         too_low: arguments
             .min_coverage
@@ -186,6 +187,8 @@ struct Played<'a> {
     suites: Vec<Suite>,
     by_scenarios: Option<Coverage<'a>>,
     by_all: Option<Coverage<'a>>,
+    /// Guards that no scenario has shown to be true.
+    assumed: Vec<String>,
     /// There are more paths than were looked for.
     cut_short: bool,
     /// What the scenarios should have taken and did not.
@@ -208,6 +211,9 @@ impl Played<'_> {
                 false => "out of reach",
             };
             tell_coverage(out, "with generated paths", missing, coverage)?;
+            for guard in &self.assumed {
+                writeln!(out, "  only assumed: {}", one_line(guard))?;
+            }
         }
         if self.cut_short {
             writeln!(

@@ -53,6 +53,7 @@
 //! | `definition` | the draft of a workflow, from the workflow |
 //! | `fingerprint` | one number for all that a workflow does |
 //! | `gate` | whether a call may run, and the refusal if not |
+//! | `advice` | the refusal in words for the model that called |
 //! | `step` | where the end of a call leads |
 //! | `instance` | one run: where it stands and what it remembers |
 //! | `visits` | how often it has come to its states |
@@ -69,6 +70,7 @@
 //! | `svg` | SVG |
 //! | `xstate` | XState JSON |
 
+mod advice;
 mod analysis;
 mod assemble;
 mod builder;

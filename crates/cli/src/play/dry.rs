@@ -1,9 +1,9 @@
 //! A player whose calls run nothing and end as they are told.
 
 use super::{
+    line::split,
     person,
     prompt::Keyboard,
-    script::split,
     session::{Action, Argument, End, Item, Told, of_schema, read},
 };
 use crate::simulate::{
@@ -178,21 +178,23 @@ impl<'f> Dry<'f> {
             args: &args,
             principal: &Value::Null,
         };
-        if let Err(refusal) = self.pass(&call).await {
-            return refused(refusal.code, &refusal.to_string());
-        }
-        self.run(&call).await
+        let mut asked = Vec::new();
+        let told = match self.pass(&call, &mut asked).await {
+            Err(refusal) => refused(refusal.code, &refusal.to_string()),
+            Ok(()) => self.run(&call).await,
+        };
+        Told { asked, ..told }
     }
 
     /// Whether the gate, and the person it asks, let a call run.
-    async fn pass(&mut self, call: &Call<'_>) -> Result<(), Refusal> {
+    async fn pass(&mut self, call: &Call<'_>, asked: &mut Vec<String>) -> Result<(), Refusal> {
         match self.simulator.judge(call) {
             Verdict::Refused(refusal) => Err(refusal),
             Verdict::Runs => Ok(()),
-            Verdict::Asks(question) => match self.consent(&question).await {
+            Verdict::Asks(question) => match self.consent(&question, asked).await {
                 Consent::Yes => Ok(()),
                 Consent::No => Err(Refusal::denied(&question)),
-                Consent::Later => Err(Refusal::pending(&question)),
+                Consent::Later => Err(Refusal::dismissed(&question)),
             },
         }
     }
@@ -330,12 +332,17 @@ impl<'f> Dry<'f> {
     }
 
     /// What a person says to a question: as it was said, or as somebody says now.
-    async fn consent(&mut self, question: &str) -> Consent {
-        match (self.next.consent.take(), &self.keyboard) {
+    async fn consent(&mut self, question: &str, asked: &mut Vec<String>) -> Consent {
+        let said = match (self.next.consent.take(), &self.keyboard) {
             (Some(consent), _) => consent,
             (None, None) => Consent::Yes,
-            (None, Some(keyboard)) => person::asked(keyboard, question, Consent::Yes).await,
-        }
+            // Whoever is asked has seen it.
+            (None, Some(keyboard)) => {
+                return person::asked(keyboard, question, Consent::Yes).await;
+            }
+        };
+        asked.extend(person::told(question, person::word(said)));
+        said
     }
 
     /// What the client's model answers: as it was said, or as somebody says now.

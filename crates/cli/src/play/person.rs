@@ -37,16 +37,15 @@ impl Person {
     /// Answers a form without fields: to accept it is to agree.
     pub(crate) async fn answer(&mut self, form: &Value) -> Answered {
         let question = form["message"].as_str().unwrap_or_default();
-        let told = |answer: &str| {
-            let asked = format!("asked: {question}");
-            vec![asked, format!("answered: {answer}")]
-        };
         let (consent, told) = match (self.said.take(), &self.keyboard) {
-            (Some(consent), _) => (consent, told(word(consent))),
+            (Some(consent), _) => (consent, told(question, word(consent))),
             // Nothing that a person must allow happens because nobody said anything.
             (None, None) => (
                 Consent::No,
-                told("no, for the script says nothing; `approve yes` before the call agrees"),
+                told(
+                    question,
+                    "no, for the script says nothing; `approve yes` before the call agrees",
+                ),
             ),
             (None, Some(keyboard)) => (asked(keyboard, question, Consent::No).await, Vec::new()),
         };
@@ -57,6 +56,11 @@ impl Person {
         };
         Answered { result, told }
     }
+}
+
+/// A question and its answer, for whoever has not seen it asked.
+pub(crate) fn told(question: &str, answer: &str) -> Vec<String> {
+    vec![format!("asked: {question}"), format!("answered: {answer}")]
 }
 
 /// Asks until there is an answer. `otherwise` is what nothing means; the end of input is later.
@@ -91,7 +95,7 @@ pub(crate) fn consent_named(name: &str) -> Option<Consent> {
     Some(consent)
 }
 
-const fn word(consent: Consent) -> &'static str {
+pub(crate) const fn word(consent: Consent) -> &'static str {
     match consent {
         Consent::Yes => "yes",
         Consent::No => "no",

@@ -2,7 +2,7 @@
 
 use super::{
     dry::Prepared,
-    script::{self, Meaning},
+    line::{self, Meaning},
     session::{Action, Argument, Item, Session},
     show,
 };
@@ -203,17 +203,17 @@ fn understand(line: &str, items: &[Item], mode: Mode) -> Typed {
         "quit" | "exit" => return Typed::Quit,
         _ => {}
     }
-    match script::action(line) {
+    match line::action(line) {
         Ok(Some(action)) => return Typed::Do(action),
         Ok(None) => {}
         Err(why) => return Typed::Wrong(why),
     }
-    let (name, json) = script::split(line);
+    let (name, json) = line::split(line);
     // What is listed under such a name is meant before what is said about calls.
     if items.iter().all(|item| item.name != name) {
         let meaning = match (name, mode) {
-            ("approve", _) => script::consent(json).map(|said| Some(Meaning::Prepare(said))),
-            (_, Mode::Dry) => script::dry(line),
+            ("approve", _) => line::consent(json).map(|said| Some(Meaning::Prepare(said))),
+            (_, Mode::Dry) => line::dry(line),
             (_, Mode::Served) => Ok(None),
         };
         match meaning {
@@ -236,7 +236,7 @@ fn understand(line: &str, items: &[Item], mode: Mode) -> Typed {
     if json.is_empty() && !item.arguments.is_empty() {
         return Typed::Ask(item);
     }
-    match script::arguments(json) {
+    match line::arguments(json) {
         Ok(arguments) => Typed::Do(of(item.kind, item.name, arguments)),
         Err(why) => Typed::Wrong(why),
     }

@@ -8,7 +8,7 @@ use super::{
 use crate::simulate::{Change, Consent};
 use anyhow::{Result, bail};
 use interlock::{
-    Server,
+    Operator, Server,
     workflow::{Kind, file::File},
 };
 use serde_json::{Value, json};
@@ -18,7 +18,14 @@ pub(crate) struct Served {
     client: Client,
     state: Option<String>,
     lists: Vec<(Kind, Vec<Item>)>,
+    /// No message says that the workflow has ended and begun again, but the journal does.
+    operator: Operator,
+    /// How much of the journal was read.
+    read: Option<u64>,
 }
+
+/// How many entries of the journal are read at once.
+const PAGE: usize = 100;
 
 const WORKFLOW: &str = "dev.interlock/workflow";
 
@@ -38,6 +45,8 @@ impl Served {
             client,
             state: file.workflow.as_ref().map(initial),
             lists,
+            operator: server.operator(),
+            read: None,
         })
     }
 
@@ -74,6 +83,9 @@ impl Served {
         let mut told = read(&answer.body);
         told.moved = self.follow(&answer);
         told.asked.clone_from(&answer.asked);
+        if let Some(instance) = instance_told(&answer.body) {
+            told.notes = self.ends(instance).await?;
+        }
         for kind in answer.changed {
             told.changes.extend(self.refresh(kind).await?);
         }
@@ -84,6 +96,24 @@ impl Served {
         let to = state_told(&answer.body)?;
         let from = self.state.replace(to.to_owned())?;
         (from != to).then(|| (from, to.to_owned()))
+    }
+
+    /// Where the workflow has ended since this was asked last, a line each.
+    async fn ends(&mut self, instance: &str) -> Result<Vec<String>> {
+        let mut ends = Vec::new();
+        loop {
+            let page = self.operator.history(instance, self.read, PAGE).await?;
+            for recorded in &page {
+                let entry = serde_json::to_value(&recorded.entry)?;
+                if entry["terminal"] == true {
+                    ends.push(format!("ended: in state {}", text_of(&entry["to"])));
+                }
+                self.read = Some(recorded.number);
+            }
+            if page.len() < PAGE {
+                return Ok(ends);
+            }
+        }
     }
 
     async fn refresh(&mut self, kind: Kind) -> Result<Option<Change>> {
@@ -106,6 +136,10 @@ fn missing(from: &[Item], other: &[Item]) -> Vec<String> {
         .filter(|item| other.iter().all(|there| there.name != item.name))
         .map(|item| item.name.clone())
         .collect()
+}
+
+fn instance_told(body: &Result<Value, Value>) -> Option<&str> {
+    body.as_ref().ok()?["_meta"][WORKFLOW]["instance"].as_str()
 }
 
 fn state_told(body: &Result<Value, Value>) -> Option<&str> {

@@ -106,7 +106,7 @@ impl<'f> Inventory<'f> {
             })
             .collect();
         Err(format!(
-            "the arguments of tool '{name}' are wrong: {}",
+            "the arguments do not match the schema of '{name}': {}",
             mistakes.join("; ")
         ))
     }
@@ -117,12 +117,13 @@ impl<'f> Inventory<'f> {
             .into_iter()
             .flat_map(|text| &text.arguments);
         let mut required = arguments.filter(|argument| argument.required);
-        match required.find(|argument| args.get(&argument.name).is_none()) {
+        if let Some(missing) = required.find(|argument| args.get(&argument.name).is_none()) {
+            return Err(format!("the argument `{}` is missing", missing.name));
+        }
+        let mut given = args.as_object().into_iter().flatten();
+        match given.find(|(_, value)| !value.is_string()) {
             None => Ok(()),
-            Some(missing) => Err(format!(
-                "prompt '{name}' needs the argument '{}'",
-                missing.name
-            )),
+            Some((name, _)) => Err(format!("the argument `{name}` must be a string")),
         }
     }
 

@@ -1,11 +1,9 @@
 //! What a run is told in: names for edges, times, refusals.
 
-use super::{Instead, Refusal, Reply};
-use interlock::workflow::{
-    Call, Cause, Edge, EdgeId, Hop, Kind, Outcome, Position, Reason, Refused, Workflow,
-};
+use super::Reply;
+use interlock::workflow::{Binding, Call, Cause, Edge, EdgeId, Kind, Outcome, Position, Workflow};
 use serde_json::{Value, json};
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 /// How alike two names must be, from 0 to 1, before one is offered for the other.
 const ALIKE: f64 = 0.8;
@@ -35,6 +33,15 @@ pub(crate) fn edge_name(workflow: &Workflow, id: EdgeId) -> String {
         workflow.state_name(edge.to),
         condition(workflow, id, edge)
     )
+}
+
+/// The binding whose call takes an edge, if a call does.
+pub(crate) fn binding_of<'w>(workflow: &'w Workflow, edge: &Edge) -> Option<&'w Binding> {
+    let Cause::Call { artifact, .. } = &edge.cause else {
+        return None;
+    };
+    let mut bindings = workflow.bindings(edge.from).iter();
+    bindings.find(|binding| binding.artifact() == artifact)
 }
 
 /// What tells an edge from the others of the same cause.
@@ -105,64 +112,6 @@ pub(super) fn place(workflow: &Workflow, at: Position) -> String {
     match at.finished {
         true => format!("finished in state {state}"),
         false => format!("in state {state}"),
-    }
-}
-
-/// Why a call is refused.
-pub(super) fn why(refused: &Refused<'_>) -> String {
-    let wanted = refused.wanted();
-    let title = match wanted.kind {
-        Kind::Tool => "Tool",
-        Kind::Resource => "Resource",
-        Kind::Prompt => "Prompt",
-    };
-    match refused.reason() {
-        Reason::NotInState => format!(
-            "{title} '{}' is not allowed in state '{}'.",
-            wanted.name,
-            refused.state()
-        ),
-        Reason::Finished => format!(
-            "{title} '{}' is not allowed: the workflow has ended in state '{}'.",
-            wanted.name,
-            refused.state()
-        ),
-        Reason::Held { .. } | Reason::TooManyVisits { .. } | Reason::Guard(_) => {
-            format!("{refused}.")
-        }
-    }
-}
-
-/// As its caller is told it.
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)?;
-        let Some(Instead {
-            kind,
-            allowed,
-            path,
-        }) = &self.instead
-        else {
-            return Ok(());
-        };
-        match &allowed[..] {
-            [] => write!(f, " No {kind} is allowed now.")?,
-            names => write!(f, " Allowed now: {}.", names.join(", "))?,
-        }
-        match path {
-            Some(path) => write!(f, " To get there: {}.", path.join(", then ")),
-            None => Ok(()),
-        }
-    }
-}
-
-/// One call on the way to somewhere.
-pub(super) fn hop(hop: &Hop<'_>) -> String {
-    match hop.outcome {
-        Outcome::Success => hop.artifact.name.clone(),
-        Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => {
-            format!("{} (if it ends in {})", hop.artifact.name, hop.outcome)
-        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How much of a workflow was played.
 
-use crate::simulate::{Seen, edge_name, some};
-use interlock::workflow::Workflow;
+use crate::simulate::{Seen, binding_of, edge_name, some};
+use interlock::workflow::{EdgeId, Workflow};
 use std::fmt;
 
 /// What was seen of a workflow, and what there is.
@@ -68,6 +68,28 @@ impl fmt::Display for Percent {
 }
 
 impl Coverage<'_> {
+    /// The guards of transitions that were taken only as if they were true: none of these did.
+    pub(super) fn assumed(&self, really: &Seen) -> Vec<String> {
+        let workflow = self.workflow;
+        let of = |id: &EdgeId| binding_of(workflow, workflow.edge(*id));
+        let mut assumed = Vec::new();
+        for id in &self.seen.edges {
+            let binding = of(id).and_then(|binding| Some((binding, binding.when()?)));
+            if let Some((binding, when)) = binding {
+                let same = |id: &EdgeId| of(id).is_some_and(|of| of.id() == binding.id());
+                let state = workflow.state_name(workflow.edge(*id).from);
+                let told = format!("{state}: {} when {when}", binding.artifact().name);
+                if !really.edges.iter().any(same) && !assumed.contains(&told) {
+                    assumed.push(told);
+                }
+            }
+            if workflow.edge(*id).when.is_some() && !really.edges.contains(id) {
+                assumed.push(edge_name(workflow, *id));
+            }
+        }
+        some(&assumed)
+    }
+
     /// How many transitions were taken, and how many there are.
     fn counts(&self) -> (u64, u64) {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);

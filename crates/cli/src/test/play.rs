@@ -42,14 +42,13 @@ pub(super) fn scenario(
         let wrong = judge(&simulator, &step.expect, &happened);
         let place = format!("step {} ({}, line {})", at + 1, step.action, step.line);
         let faults = happened.course().map_or(&[][..], |course| &course.faults);
-        if !wrong.is_empty() {
-            let all: Vec<_> = wrong.iter().chain(faults).map(String::as_str).collect();
-            failure = Some(format!("{place}: {}", all.join("; ")));
-            break;
-        }
         let room = MOST_NOTES.saturating_sub(notes.len());
         let faults = faults.iter().take(room);
         notes.extend(faults.map(|fault| format!("{place}: {fault}")));
+        if !wrong.is_empty() {
+            failure = Some(format!("{place}: {}", wrong.join("; ")));
+            break;
+        }
     }
     seen.add(simulator.seen());
     Case {
@@ -160,7 +159,10 @@ fn judge(simulator: &Simulator<'_>, expect: &Expect, happened: &Happened) -> Vec
 fn judge_text(expect: &Expect, happened: &Happened) -> Option<String> {
     let expected = expect.text.as_ref()?;
     let text = match happened {
-        Happened::Refused(refusal) => Some(refusal.to_string()),
+        Happened::Refused(refusal) => Some(match &refusal.asked {
+            Some(asked) => format!("{asked} {refusal}"),
+            None => refusal.to_string(),
+        }),
         Happened::Ran { approved, .. } => approved.clone(),
         Happened::Moved(_) | Happened::NotHeld => None,
     };

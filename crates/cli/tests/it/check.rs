@@ -37,6 +37,7 @@ fn a_good_file_is_summed_up() {
 const NOT_SERVED: &str = r#"
 interlock: 1
 name: x
+settings: { scope: principal }
 tools: { ask: { description: Ask, command: [echo] } }
 states:
   new: { initial: true, tools: { ask: { success: { to: end, effects: [mail] } } } }
@@ -44,15 +45,23 @@ states:
 "#;
 
 #[test]
-fn what_cannot_be_served_yet_is_said_and_is_not_wrong() {
+fn what_serve_refuses_is_said_and_is_not_wrong() {
     let stage = Stage::new().with("flow.yaml", NOT_SERVED);
     let ended = stage.run(&["check", "flow.yaml", "--deny-warnings"]);
     assert_eq!(
         (ended.code, &*ended.stdout),
         (
             Some(0),
-            "ok: 2 states, 1 transition, 1 tool\nnot served yet: an effect (`effects`)\n"
+            "valid: 2 states, 1 transition, 1 tool\n\
+             `interlock serve` refuses it for: the scope `principal`, an effect (`effects`)\n"
         )
+    );
+    let served = stage.run(&["serve", "flow.yaml"]);
+    assert_eq!((served.code, &*served.stdout), (Some(1), ""));
+    assert_eq!(
+        served.stderr,
+        "error: `flow.yaml` is valid, but cannot be served for: the scope `principal`, an effect \
+         (`effects`)\n"
     );
 }
 
@@ -79,7 +88,8 @@ states: { a: { initial: true, tools: { buy: end } }, end: { terminal: true } }
         (ended.code, &*ended.stdout),
         (
             Some(0),
-            "ok: 2 states, 1 transition, 1 server\nnot served yet: upstream servers (`servers`)\n"
+            "valid: 2 states, 1 transition, 1 server\n\
+             `interlock serve` refuses it for: upstream servers (`servers`)\n"
         )
     );
     for command in ["graph", "paths"] {
@@ -97,20 +107,16 @@ fn what_cannot_be_served_yet_is_refused_by_those_who_would_serve_it() {
         "upstream.yaml",
         "interlock: 1\nname: x\nservers: { shop: { command: [shop] } }\n",
     );
-    for (file, words) in [
-        (
-            "asks.yaml",
-            "the workflow names effects that the server does not have: `mail`",
-        ),
-        (
-            "upstream.yaml",
-            "upstream servers (`servers`) are not connected by this version",
-        ),
+    for (command, words) in [
+        ("serve", "cannot be served"),
+        ("play", "--dry plays it without a server"),
     ] {
-        for command in ["serve", "play"] {
+        for (file, uses) in [("asks.yaml", "effect"), ("upstream.yaml", "`servers`")] {
             let ended = stage.run(&[command, file]);
             assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{command}");
-            assert!(ended.stderr.contains(words), "{command}: {}", ended.stderr);
+            for words in [words, uses] {
+                assert!(ended.stderr.contains(words), "{command}: {}", ended.stderr);
+            }
         }
     }
 }

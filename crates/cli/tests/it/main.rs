@@ -10,6 +10,7 @@ mod help;
 mod operate;
 mod paths;
 mod play;
+mod play_agrees;
 mod schema;
 mod serve;
 mod served;

@@ -235,8 +235,8 @@ call refund {"order": "A-1", "amount": 5}
 expect refused 1083
 approve later
 call refund {"order": "A-1", "amount": 5}
-expect refused 1071
-expect text Refund 5 for order A-1?
+expect refused 1083
+expect text dismissed
 result {"structuredContent": {"partial": true}}
 call refund {"order": "A-1", "amount": 5}
 expect state found
@@ -249,6 +249,7 @@ ctx
 "#);
     assert_eq!((ended.code, &*ended.stderr), (Some(0), ""), "{ended:?}");
     for shown in [
+        "  asked: Refund 5 for order A-1?\n  answered: no\n  refused (1083",
         "  remembered: order = \"A-1\"\n  timer: in 30m -> expired\n",
         "> wait 29m\n  time passes\n  timer: in 1m -> expired\n",
         "> state\n  state: found\n  timer: in 1m -> expired\n  ctx: {\"order\":\"A-1\"}\n",
@@ -384,7 +385,7 @@ expect text paid
         r#"  state: due
   tools: pay
 > call pay {"amount": 10}
-  refused (1082 guard_failed): Tool 'pay' is not allowed with these arguments: args.amount < 10 is not true. Allowed now: pay.
+  refused (1082 guard_failed): Tool 'pay' is not allowed with these arguments: args.amount < 10 is not true. No other tool is allowed now.
 > approve yes
 > call pay {"amount": 5}
   asked: Pay 5?

@@ -126,6 +126,15 @@ fn scenarios_beside_the_file_and_generated_paths_are_played_and_counted() {
 with generated paths: states 6/6, transitions 11/11 (100%)
 "
     );
+    assert!(!rest.contains("only assumed"), "scenarios show every guard");
+    let alone = stage("scenarios: []\n").run(&["test", "flow.yaml"]);
+    has(
+        &alone,
+        "transitions 11/11 (100%)
+  only assumed: found: refund when args.order == ctx.order && args.amount > 0
+  only assumed: found: refund -> found when result.structuredContent.partial == true
+",
+    );
     assert!(!ended.stdout.contains('\x1b'));
 }
 
@@ -152,9 +161,10 @@ scenarios:
          ended in success; expected state paid, but it is new; expected an end in expired, but it \
          ended in paid; expected the tools [refund], but callable are [ask, lookup]; expected \
          ctx.order to be \"B-2\", but nothing is remembered; expected the effects [mail], but they \
-         are [mail, print]; expected a text with `Three`, but it is `Refund 5 for order A-1?`; \
-         the guard of `found: refund -> found when result.structuredContent.partial == true` has \
-         no answer: there is no `result.structuredContent`\n",
+         are [mail, print]; expected a text with `Three`, but it is `Refund 5 for order A-1?`\n          \
+         note: step 2 (call refund, line 6): the guard of `found: refund -> found when \
+         result.structuredContent.partial == true` has no answer: there is no \
+         `result.structuredContent`\n",
     );
     has(
         &ended,
@@ -483,12 +493,13 @@ states:
     has(
         &ended,
         &format!(
-            "  FAILED  not so: step 1 (call go, line 3): expected state a, but it is b; {guard}"
+            "  FAILED  not so: step 1 (call go, line 3): expected state a, but it is b\n          \
+             note: step 1 (call go, line 3): {guard}"
         ),
     );
     has(
         &ended,
-        "; `k` is not remembered by `a: go -> b otherwise`: ",
+        "note: step 1 (call go, line 3): `k` is not remembered by `a: go -> b otherwise`: ",
     );
     let junit = std::fs::read_to_string(stage.path("out.xml")).unwrap();
     assert!(junit.contains("<system-out>step 1"), "{junit}");

@@ -2,7 +2,7 @@
 
 use crate::model::{CallToolResult, ContentBlock, JsonObject, MetaObject};
 use interlock_proto::{Code, Refusal, refusal::RefusalData};
-use interlock_workflow::{Artifact, Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
+use interlock_workflow::{Hop, Kind, Outcome, Position, Reason, Refused, Workflow};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -66,16 +66,7 @@ impl CallRefusal {
         };
         let kind = refused.wanted().kind;
         let allowed: Vec<_> = refused.allowed(kind).map(str::to_owned).collect();
-        let is_guard = matches!(refused.reason(), Reason::Guard(_));
-        let mut text = reason_text(refused);
-        text += &match allowed.is_empty() {
-            true if is_guard => format!(" No other {kind} is allowed now."),
-            true => format!(" No {kind} is allowed now."),
-            false => format!(" Allowed now: {}.", allowed.join(", ")),
-        };
-        if let Some(path) = &path {
-            text += &format!(" To get there: {}.", path_text(path));
-        }
+        let text = refused.advice(path.as_deref());
         let mut refusal = Refusal::new(code).because(text);
         if matches!(refused.reason(), Reason::Held { .. }) {
             refusal = refusal.awaiting(SETTLED);
@@ -143,41 +134,6 @@ impl CallRefusal {
     }
 }
 
-/// Why the gate refuses, in a sentence for the model.
-fn reason_text(refused: &Refused<'_>) -> String {
-    let wanted = refused.wanted();
-    let state = refused.state();
-    let why = match refused.reason() {
-        Reason::NotInState => format!(" in state '{state}'"),
-        Reason::Finished => format!(": the workflow has ended in state '{state}'"),
-        Reason::Held {
-            artifact,
-            forgot_args,
-        } => {
-            let forgot = match forgot_args {
-                true => " without its arguments, which were too large to keep",
-                false => "",
-            };
-            let Artifact { kind, name } = artifact;
-            format!(": nobody knows what {kind} '{name}' did, and an operator must decide{forgot}")
-        }
-        Reason::TooManyVisits { most: 1 } => format!(": state '{state}' may be visited once"),
-        Reason::TooManyVisits { most } => {
-            format!(": state '{state}' may be visited {most} times")
-        }
-        Reason::Guard(why) => {
-            let why = why.to_string();
-            format!(" with these arguments: {}", why.trim_end_matches('.'))
-        }
-    };
-    let kind = match wanted.kind {
-        Kind::Tool => "Tool",
-        Kind::Resource => "Resource",
-        Kind::Prompt => "Prompt",
-    };
-    format!("{kind} '{}' is not allowed{why}.", wanted.name)
-}
-
 impl From<&Hop<'_>> for PathStep {
     fn from(hop: &Hop<'_>) -> Self {
         Self {
@@ -186,17 +142,4 @@ impl From<&Hop<'_>> for PathStep {
             outcome: hop.outcome,
         }
     }
-}
-
-fn path_text(path: &[Hop<'_>]) -> String {
-    let steps: Vec<_> = path
-        .iter()
-        .map(|hop| match hop.outcome {
-            Outcome::Success => hop.artifact.name.clone(),
-            Outcome::Error | Outcome::Timeout | Outcome::Cancelled | Outcome::Unknown => {
-                format!("{} (if it ends in {})", hop.artifact.name, hop.outcome)
-            }
-        })
-        .collect();
-    steps.join(", then ")
 }
