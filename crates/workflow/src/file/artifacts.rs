@@ -12,7 +12,10 @@ use crate::{
     template::{self, Piece},
 };
 use serde_json::{Map, json};
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    path::{Component, Path},
+};
 
 pub(super) const TOOL: Shape = Shape {
     what: "a tool",
@@ -255,8 +258,12 @@ impl Reader<'_> {
     /// A text in which `{{name}}` stands for a variable of the resource's template.
     fn slotted(&mut self, key: &'static str, uri: &str, node: &Node) -> Option<String> {
         let text = self.owned(key, node)?;
-        if key == "file" && (text.is_empty() || text.contains('\0')) {
-            self.bad_value(key, "the path of a file", node.span, &text);
+        let is_inside =
+            |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
+        let leads_out = !Path::new(&text).components().all(is_inside);
+        if key == "file" && (text.is_empty() || text.contains('\0') || leads_out) {
+            let wanted = "the path of a file inside the folder of this one";
+            self.bad_value(key, wanted, node.span, &text);
         }
         // A URI without variables leaves its text as it is.
         if let Ok(template) = UriTemplate::parse(uri)

@@ -53,8 +53,11 @@ fn a_resource_holds_one_thing() {
         34,
         "`cwd` is of no use without `command`",
     );
-    let empty = with("\"a://b\": { file: \"\" }");
-    check_error(&empty, "bad-value", 3, 31, "the path of a file");
+    for outside in ["", "../x", "a/../../x", "/etc/passwd"] {
+        let outside = with(&format!("\"a://b\": {{ file: \"{outside}\" }}"));
+        let words = "the path of a file inside the folder of this one";
+        check_error(&outside, "bad-value", 3, 31, words);
+    }
     let no_program = with("\"a://b\": { command: [] }");
     check_error(&no_program, "no-program", 3, 25, "names no program");
 }
