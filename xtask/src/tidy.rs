@@ -22,8 +22,6 @@ use crate::workspace::Workspace;
 
 /// Files that may break a rule, and why.
 const EXCEPTIONS: &[Exception] = &[
-    too_long("crates/cli/src/play/script.rs"),
-    too_long("crates/cli/src/simulate.rs"),
     too_long("crates/proto/src/connection.rs"),
     too_long("crates/proto/src/frame.rs"),
     too_long("crates/proto/src/invocation.rs"),
