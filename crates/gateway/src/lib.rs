@@ -210,11 +210,13 @@ fn with_resource(builder: Builder, described: &file::Resource, content: Content)
     }
 }
 
-/// What the file is for, and that its tools come and go, where they do.
+/// What the file is for, and what a client does about the order of its tools. Clients of every
+/// version read it, also those to whom lists never change.
 fn instructions(file: &File) -> Option<String> {
     let how = file.workflow.as_ref().map(|_| match file.settings.visibility {
         Visibility::Dynamic => {
-            "Tools appear and disappear as the workflow advances: list them again after a change."
+            "A workflow decides when each tool may be called: a refusal says what to call first. \
+             List the tools again whenever you are told that they have changed."
         }
         Visibility::Static => {
             "A workflow decides when each tool may be called: a refusal says what to call first."

@@ -160,6 +160,7 @@ fn batched(frame: Frame<'_>) -> Result<Frame<'_>, Malformed> {
     match frame {
         Frame::Request(request) if request.method == Method::Initialize.name() => Err(Malformed {
             id: Some(request.id),
+            number: None,
             refusal: frame::invalid("`initialize` must not be part of a batch"),
             reply: Reply::Error,
         }),
@@ -167,6 +168,7 @@ fn batched(frame: Frame<'_>) -> Result<Frame<'_>, Malformed> {
         Frame::Request(request) if !matches!(era::modern(request.params.as_ref()), Ok(None)) => {
             Err(Malformed {
                 id: Some(request.id),
+                number: None,
                 refusal: frame::invalid("a 2026-07-28 request must not be part of a batch"),
                 reply: Reply::Error,
             })

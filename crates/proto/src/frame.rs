@@ -84,6 +84,8 @@ pub struct Response<'a> {
 pub struct Malformed {
     /// The id, where it could be read.
     pub id: Option<RequestId>,
+    /// The id as it was written, where it is a number that no request can have.
+    pub number: Option<Box<str>>,
     /// What is wrong.
     pub refusal: Refusal,
     /// Whether the sender gets to know.
@@ -171,6 +173,8 @@ pub fn write_ready_result(out: &mut Vec<u8>, id: &RequestId, result: &str) {
 pub enum ErrorId {
     /// The request's own.
     Known(RequestId),
+    /// A number that no request can have, as it was written: whoever sent it waits for it.
+    Number(Box<str>),
     /// It could not be read and is left out, as from 2025-11-25 on.
     Absent,
     /// It could not be read and is null, as before 2025-11-25.
@@ -194,13 +198,22 @@ pub fn write_error(out: &mut Vec<u8>, id: &ErrorId, refusal: &Refusal) {
     struct Message<'a> {
         jsonrpc: &'static str,
         #[serde(skip_serializing_if = "Option::is_none")]
-        id: Option<Option<&'a RequestId>>,
+        id: Option<Written<'a>>,
         error: &'a Refusal,
     }
+    #[derive(Serialize)]
+    #[serde(untagged)]
+    enum Written<'a> {
+        Known(&'a RequestId),
+        Number(&'a RawValue),
+        Null(()),
+    }
+    let number = |text| serde_json::from_str(text).map_or(Written::Null(()), Written::Number);
     let id = match id {
-        ErrorId::Known(id) => Some(Some(id)),
+        ErrorId::Known(id) => Some(Written::Known(id)),
+        ErrorId::Number(text) => Some(number(text)),
         ErrorId::Absent => None,
-        ErrorId::Null => Some(None),
+        ErrorId::Null => Some(Written::Null(())),
     };
     let message = Message {
         jsonrpc: "2.0",
@@ -306,6 +319,14 @@ fn break_no_line(message: &mut [u8]) {
 }
 
 impl Malformed {
+    /// What the error has for an id, on a connection that speaks this version or none yet.
+    #[must_use]
+    pub fn error_id(&self, version: Option<Version>) -> ErrorId {
+        let number = || self.number.clone().map(ErrorId::Number);
+        let known = self.id.clone().map(ErrorId::Known).or_else(number);
+        known.unwrap_or_else(|| ErrorId::unread(version))
+    }
+
     /// A message that is longer than it may be.
     #[must_use]
     pub fn too_large(limits: &Limits) -> Self {
@@ -318,6 +339,7 @@ impl Malformed {
     pub(crate) const fn unread(refusal: Refusal) -> Self {
         Self {
             id: None,
+            number: None,
             refusal,
             reply: Reply::Error,
         }
@@ -425,8 +447,12 @@ impl<'a> Fields<'a> {
             Some(_) => self.id.is_some(),
             None => self.result.is_none() && self.error.is_none(),
         };
+        let number = self
+            .id
+            .filter(|raw| bad_id.is_some() && is_number(raw, limits));
         let malformed = |refusal| Malformed {
             id: id.clone(),
+            number: number.map(|raw| raw.get().into()),
             refusal,
             reply: if answerable {
                 Reply::Error
@@ -488,7 +514,13 @@ fn read_id(raw: &RawValue, limits: &Limits) -> Result<RequestId, String> {
     if raw.get().len() > limits.id_bytes {
         return Err(format!("`id` is longer than {} bytes", limits.id_bytes));
     }
-    RequestId::read(raw).ok_or_else(|| "`id` must be a string or an integer".to_owned())
+    RequestId::read(raw).ok_or_else(|| "`id` must be a string or an integer of 64 bits".to_owned())
+}
+
+/// Whether an id that is none is a number that an error can carry.
+fn is_number(raw: &RawValue, limits: &Limits) -> bool {
+    let text = raw.get();
+    text.len() <= limits.id_bytes && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
 }
 
 pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {

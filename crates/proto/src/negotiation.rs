@@ -7,6 +7,7 @@ use crate::{
     Code, Params, Refusal, Time, Version,
     era::{self, Capability, Method},
     machine::{Machine, Step},
+    refusal::shortened,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -150,7 +151,8 @@ impl Offer {
             version,
             client: client.into_iter().collect(),
             unsupported,
-            client_name: crate::refusal::shortened(&info.name).into(),
+            // It goes into the log, so it must not look like two lines of it.
+            client_name: shortened(&info.name).escape_debug().to_string().into(),
         })
     }
 }
@@ -438,6 +440,18 @@ mod tests {
             );
             assert_eq!(read(&params).unwrap().version, agreed, "{asked}");
         }
+    }
+
+    #[test]
+    fn the_name_of_a_client_is_one_short_line_in_the_log() {
+        let name = format!(r"me\nERROR forged\u001b[2J{}", "x".repeat(10_000));
+        let params = format!(
+            r#"{{"protocolVersion": "2025-06-18", "capabilities": {{}},
+                "clientInfo": {{"name": "{name}", "version": "1"}}}}"#
+        );
+        let said = read(&params).unwrap().client_name;
+        assert!(said.starts_with(r"me\nERROR forged\u{1b}[2J"), "{said}");
+        assert!(said.len() < 200, "{said}");
     }
 
     #[test]

@@ -93,8 +93,8 @@ fn request_way<'a>(
 ///
 /// If there is no such version.
 pub fn named(version: Option<&str>) -> Result<Option<Version>, Refusal> {
-    let unknown = || Refusal::new(Code::InvalidProtocolVersion);
-    let parse = |text: &str| Version::parse(text.trim()).ok_or_else(unknown);
+    let parse =
+        |text: &str| Version::parse(text.trim()).ok_or_else(|| Refusal::unsupported_version(text));
     version.map(parse).transpose()
 }
 
@@ -187,7 +187,7 @@ mod tests {
             let refused = goes(Some(MODERN), session, &request("initialize", None));
             assert_eq!(refused, "-32602 1076");
             let refused = goes(Some("v999"), session, &request("initialize", None));
-            assert_eq!(refused, "-32602 1027");
+            assert_eq!(refused, "-32022 1027");
         }
     }
 
@@ -199,7 +199,7 @@ mod tests {
             assert_eq!(goes(Some(OLD), true, message), "session");
             assert_eq!(goes(None, true, message), "session");
             assert_eq!(goes(None, false, message), "-32603 1016");
-            assert_eq!(goes(Some("v999"), true, message), "-32602 1027");
+            assert_eq!(goes(Some("v999"), true, message), "-32022 1027");
         }
         for session in [false, true] {
             assert_eq!(goes(Some(MODERN), session, told), "nothing");

@@ -356,7 +356,7 @@ impl Refusal {
             .because(format!("method not found: {}", shortened(method)))
     }
 
-    /// A 2026-07-28 request names a version that is not served statelessly.
+    /// A request names a version that is not served, or not statelessly.
     #[must_use]
     pub fn unsupported_version(requested: &str) -> Self {
         let mut refusal =

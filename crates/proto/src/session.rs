@@ -2,8 +2,8 @@
 //!
 //! A session belongs to one principal; its id is no credential. While requests run it is `Active`;
 //! when it has been quiet for a while it is written down, becomes `Idle` and leaves memory. It ends
-//! when the client says so, when nobody ever used it, or when its life is over. Once `Destroyed`,
-//! every request for it fails, for good.
+//! when the client says so, when nobody ever used it, when its life is over, or when there are too
+//! many and it is not in use. Once `Destroyed`, every request for it fails, for good.
 
 use crate::{
     Code, Refusal, Time,
@@ -71,6 +71,8 @@ pub enum Input {
     Read,
     /// The client ends it.
     Destroy(Who),
+    /// There are too many sessions, and it was used least recently.
+    GiveWay,
     /// What belonged to it has been released.
     Cleaned,
     /// Time has passed.
@@ -105,6 +107,8 @@ pub enum Why {
     Unused,
     /// Its life was over.
     Expired,
+    /// It made room for another.
+    GaveWay,
 }
 
 /// What a server may choose.
@@ -191,6 +195,7 @@ pub fn step(
             }
             Input::Destroy(Who::Owner) => end(Why::Destroyed),
             Input::Tick if now >= *until || now >= *dies => end(Why::Unused),
+            Input::GiveWay => end(Why::GaveWay),
             Input::Begin(_) | Input::Destroy(Who::Stranger) | Input::Read | Input::Write => {
                 invalid()
             }
@@ -207,6 +212,7 @@ pub fn step(
             }
             Input::Destroy(Who::Owner) => end(Why::Destroyed),
             Input::Tick if now >= *dies => end(Why::Expired),
+            Input::GiveWay => end(Why::GaveWay),
             Input::Begin(_) | Input::Destroy(Who::Stranger) | Input::Read | Input::Write => {
                 invalid()
             }
@@ -216,12 +222,12 @@ pub fn step(
             Input::Cleaned => go(State::Destroyed, []),
             Input::Begin(_) | Input::Destroy(_) | Input::Read | Input::Write => invalid(),
             Input::End => go(state.clone(), [Effect::Release]),
-            Input::Tick => go(state.clone(), []),
+            Input::Tick | Input::GiveWay => go(state.clone(), []),
         },
         State::Destroyed => match input {
             Input::Begin(_) | Input::Destroy(_) | Input::Read | Input::Write => invalid(),
             Input::End => go(state.clone(), [Effect::Release]),
-            Input::Cleaned | Input::Tick => go(state.clone(), []),
+            Input::Cleaned | Input::Tick | Input::GiveWay => go(state.clone(), []),
         },
     }
 }
@@ -251,7 +257,8 @@ fn active(
             go(State::Idle { dies }, [Effect::Save, Effect::Unload])
         }
         Input::Begin(_) | Input::Destroy(Who::Stranger) => invalid(),
-        Input::Cleaned | Input::Tick => go(here, []),
+        // What is in use gives way to nothing.
+        Input::Cleaned | Input::Tick | Input::GiveWay => go(here, []),
     }
 }
 
@@ -309,12 +316,14 @@ impl Machine for Session {
         ("Created", "begin", "Active"),
         ("Created", "destroy", "Cleanup"),
         ("Created", "tick", "Cleanup"),
+        ("Created", "give_way", "Cleanup"),
         ("Active", "destroy", "Cleanup"),
         ("Active", "tick", "Idle"),
         ("Active", "tick", "Cleanup"),
         ("Idle", "begin", "Active"),
         ("Idle", "destroy", "Cleanup"),
         ("Idle", "tick", "Cleanup"),
+        ("Idle", "give_way", "Cleanup"),
         ("Cleanup", "cleaned", "Destroyed"),
     ];
 
@@ -336,6 +345,7 @@ impl Machine for Session {
             Input::Read,
             Input::Destroy(Who::Owner),
             Input::Destroy(Who::Stranger),
+            Input::GiveWay,
             Input::Cleaned,
             Input::Tick,
         ]
@@ -366,6 +376,7 @@ impl Machine for Session {
             Input::Write => "write",
             Input::Read => "read",
             Input::Destroy(_) => "destroy",
+            Input::GiveWay => "give_way",
             Input::Cleaned => "cleaned",
             Input::Tick => "tick",
         }

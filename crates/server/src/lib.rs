@@ -96,7 +96,7 @@ pub use mount::{Mount, MountError};
 pub use schemars;
 pub use server::Server;
 pub use transport::{
-    http::{host_check::AllowedHosts, options::HttpOptions},
+    http::{host_check::AllowedHosts, settings::HttpOptions},
     stdio::until_signalled,
 };
 

@@ -10,7 +10,7 @@ use crate::{
     mount::Mounted,
     outbound::lock,
     transport::{
-        http::{self, options::HttpOptions, state::HttpState},
+        http::{self, settings::HttpOptions, state::HttpState},
         stdio::{self, connection as driver},
     },
 };

@@ -49,8 +49,8 @@ async fn everything_in_the_file_is_on_the_wire() {
     assert_eq!(hello["result"]["serverInfo"]["name"], "labels");
     assert_eq!(
         hello["result"]["instructions"],
-        "Prints labels.\nTools appear and disappear as the workflow advances: \
-         list them again after a change."
+        "Prints labels.\nA workflow decides when each tool may be called: a refusal says what to \
+         call first. List the tools again whenever you are told that they have changed."
     );
     let tools = client.request("tools/list", json!({})).await;
     assert_eq!(

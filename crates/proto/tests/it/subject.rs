@@ -485,7 +485,7 @@ impl Subject for session::Rules {
         use session::Input;
         match input {
             Input::Begin(_) | Input::End | Input::Write | Input::Read => true,
-            Input::Destroy(_) | Input::Cleaned | Input::Tick => false,
+            Input::Destroy(_) | Input::GiveWay | Input::Cleaned | Input::Tick => false,
         }
     }
 

@@ -1,7 +1,10 @@
 //! Who makes a call, what the client can do, and how it can be asked.
 
 use crate::{
-    context::{client_link::ClientLink, environment::Environment, multi_round::Round},
+    context::{
+        body_memory::BodyShare, client_link::ClientLink, environment::Environment,
+        multi_round::Round,
+    },
     model::{ClientCapabilities, Implementation},
 };
 use interlock_engine::Principal;
@@ -66,6 +69,8 @@ pub(crate) struct Caller {
     pub(crate) progress: Option<Box<RawValue>>,
     /// The request's own `_meta`, if a handler of this server reads it.
     pub(crate) meta: Option<Box<RawValue>>,
+    /// Counts the arguments as long as the call has them, if they came over HTTP.
+    pub(crate) _body: Option<Arc<BodyShare>>,
 }
 
 /// How the client can be asked while its call runs.

@@ -9,6 +9,7 @@
     reason = "2026-07-28 deprecates sampling and roots; until they are gone, they are served"
 )]
 
+pub(crate) mod body_memory;
 pub(crate) mod cancellation;
 pub(crate) mod channel;
 pub(crate) mod client;

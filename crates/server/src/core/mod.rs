@@ -4,6 +4,7 @@
 //! transport and no mounted handler.
 
 pub(crate) mod handle_refusals;
+pub(crate) mod random_start;
 pub(crate) mod rates;
 
 use crate::{
@@ -47,8 +48,9 @@ pub struct Bounds {
     /// How many `subscriptions/listen` requests a client may have open; 64 by default. On stdio a
     /// client is a connection, over HTTP a principal: all who come with the same credentials.
     ///
-    /// Anonymous clients over HTTP cannot be told apart. For them only the bounds of all hold, and
-    /// each of their requests may name as many resources as
+    /// Anonymous clients over HTTP are told apart by their addresses alone. Those of one address
+    /// may have a quarter of [`all_listens`](Self::all_listens), or as many as a principal if that
+    /// is more, and each of their requests may name as many resources as
     /// [`subscriptions`](Self::subscriptions) says.
     pub listens: usize,
     /// How many `subscriptions/listen` requests may be open in all; 4,096 by default.

@@ -37,6 +37,8 @@ pub(crate) struct Backlog {
     /// How many of `messages` may be dropped, and how large they are together.
     droppable: Volume,
     unsent_bytes: usize,
+    /// How large everything is together that is kept, the answer included.
+    kept_bytes: usize,
     /// The changes among what is unsent.
     changes: BTreeSet<ChangeNotification>,
     end: Ending,
@@ -99,6 +101,7 @@ impl Backlog {
                 bytes: 0,
             },
             unsent_bytes: 0,
+            kept_bytes: 0,
             changes: BTreeSet::new(),
             end: Ending::Open,
         }
@@ -120,6 +123,7 @@ impl Backlog {
             }
         }
         self.unsent_bytes += bytes.len();
+        self.kept_bytes += bytes.len();
         self.messages.push_back(QueuedMessage {
             seq: self.next,
             bytes,
@@ -151,6 +155,7 @@ impl Backlog {
             && let Some(removed) = self.messages.remove(self.sent + index)
         {
             self.unsent_bytes -= removed.bytes.len();
+            self.kept_bytes -= removed.bytes.len();
         }
     }
 
@@ -167,6 +172,7 @@ impl Backlog {
     /// Appends the last message. It is dropped on a stream that has ended: its call was cancelled.
     pub(crate) fn answer(&mut self, message: Bytes) {
         if !self.is_ended() {
+            self.kept_bytes += message.len();
             self.end = Ending::Answer {
                 message,
                 sent: false,
@@ -178,6 +184,26 @@ impl Backlog {
         if !self.is_ended() {
             self.end = Ending::NoAnswer;
         }
+    }
+
+    /// Drops what a client that comes back would be sent again, or for the first time. Of a stream
+    /// that goes on, what must be sent stays.
+    pub(crate) fn forget(&mut self) {
+        if self.is_ended() {
+            *self = Self {
+                next: self.next,
+                end: Ending::NoAnswer,
+                ..Self::new()
+            };
+        }
+        while let Some(oldest) = self.oldest_droppable() {
+            self.drop_at(oldest);
+        }
+    }
+
+    /// How large everything is together that is kept.
+    pub(crate) const fn kept_bytes(&self) -> usize {
+        self.kept_bytes
     }
 
     /// How many bytes the answer takes, if there is one.
@@ -291,7 +317,10 @@ impl Backlog {
         } else if let Ending::Answer { message, sent } = &mut self.end {
             *sent = true;
             match retention {
-                Retention::Once => *message = Bytes::new(),
+                Retention::Once => {
+                    self.kept_bytes -= message.len();
+                    *message = Bytes::new();
+                }
                 Retention::Replayable => {}
             }
         }
@@ -303,6 +332,7 @@ impl Backlog {
             return;
         };
         self.droppable.remove(&dropped.bytes);
+        self.kept_bytes -= dropped.bytes.len();
         if index < self.sent {
             self.sent -= 1;
         } else {

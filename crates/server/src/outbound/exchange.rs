@@ -20,15 +20,19 @@ use std::{
 
 /// The answer to one HTTP request, as a message or as a stream of them.
 #[derive(Debug)]
-pub(crate) struct Exchange<O: ?Sized = dyn OpenStream> {
+pub(crate) struct Exchange<O: ?Sized = dyn Exchanged> {
     state: Mutex<ExchangeState>,
-    /// Lives as long as the exchange, so it may count the request as in flight.
-    opener: O,
+    /// The request that is answered. It lives as long as the exchange.
+    request: O,
 }
 
-/// Opens the stream of an exchange, if one is needed.
-pub(crate) trait OpenStream: Debug + Send + Sync {
+/// What an exchange needs of the request that it answers.
+pub(crate) trait Exchanged: Debug + Send + Sync {
+    /// Opens the stream, if one is needed.
     fn open_stream(&self) -> Arc<Stream>;
+
+    /// The request waits for a person now, who may take their time.
+    fn asks_person(&self);
 }
 
 #[derive(Debug)]
@@ -69,7 +73,7 @@ pub(crate) enum First {
 
 impl Exchange {
     /// An exchange for which a reader will come.
-    pub(crate) fn new(opener: impl OpenStream + 'static) -> Arc<Self> {
+    pub(crate) fn new(request: impl Exchanged + 'static) -> Arc<Self> {
         Arc::new(Exchange {
             state: Mutex::new(ExchangeState {
                 phase: Phase::Silent,
@@ -77,7 +81,7 @@ impl Exchange {
                 disconnected: false,
                 waker: None,
             }),
-            opener,
+            request,
         })
     }
 
@@ -141,6 +145,11 @@ impl Exchange {
         if let Some(stream) = self.opened() {
             stream.retract(change);
         }
+    }
+
+    /// The request waits for a person now.
+    pub(crate) fn asks_person(&self) {
+        self.request.asks_person();
     }
 
     /// Closes the client's connection for a while.
@@ -216,7 +225,7 @@ impl Exchange {
     }
 
     fn new_stream(&self, reader_expected: bool) -> Arc<Stream> {
-        let stream = self.opener.open_stream();
+        let stream = self.request.open_stream();
         if reader_expected {
             stream.expect_reader();
         }
@@ -288,7 +297,7 @@ mod tests {
     #[derive(Debug)]
     struct Small;
 
-    impl OpenStream for Small {
+    impl Exchanged for Small {
         fn open_stream(&self) -> Arc<Stream> {
             let rules = StreamRules {
                 retention: Retention::Once,
@@ -297,6 +306,8 @@ mod tests {
             };
             Stream::new(0, rules)
         }
+
+        fn asks_person(&self) {}
     }
 
     fn exchange() -> Arc<Exchange> {

@@ -1,8 +1,16 @@
 //! Messages on their way to one client, in bounded queues.
 //!
-//! On stdio all messages share one [queue](shared_queue). Over HTTP a request is answered through
-//! an [exchange], which becomes a [stream] only if something precedes the answer; what belongs to
-//! no request goes to the [stream of its session](session_stream).
+//! | File | Holds |
+//! |---|---|
+//! | `route.rs` | where the messages of a request go: to one of the next four |
+//! | `shared_queue.rs`, `write_buffer.rs` | stdio: one queue for all messages, and what its loop is writing |
+//! | `exchange.rs` | the answer to one HTTP request: a message, or a stream if something precedes it |
+//! | `session_stream.rs` | what belongs to no request of an HTTP session |
+//! | `batch.rs` | the answers to a batch, until they are complete |
+//! | `stream.rs` | messages over HTTP with at most one reader, who may come back |
+//! | `backlog.rs` | which of them are to be sent, kept or dropped: pure; `rewind` decides what comes again |
+//! | `replay_memory.rs` | how much all streams of a server keep for clients that may come back |
+//! | `subscribers.rs` | who is notified of changes |
 //!
 //! This room knows encoded messages and the changes that clients are told of. It knows no hyper,
 //! no HTTP status and no session, and it never holds a lock while it waits or wakes a task.
@@ -10,6 +18,7 @@
 pub(crate) mod backlog;
 pub(crate) mod batch;
 pub(crate) mod exchange;
+pub(crate) mod replay_memory;
 mod route;
 pub(crate) mod session_stream;
 pub(crate) mod shared_queue;

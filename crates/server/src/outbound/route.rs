@@ -102,6 +102,15 @@ impl Route {
         }
     }
 
+    /// The request waits for a person now, who may take their time.
+    pub(crate) fn asks_person(&self) {
+        match self {
+            Self::Own(exchange) => exchange.asks_person(),
+            Self::Batch(batch) => batch.route().asks_person(),
+            Self::Shared(_) | Self::Session(_) => {}
+        }
+    }
+
     /// Closes the client's connection for a while, where it can come back for the rest.
     pub(crate) fn disconnect(&self) {
         match self {

@@ -4,7 +4,10 @@
 
 use crate::{
     model::change::ChangeNotification,
-    outbound::stream::{Retention, Stream, StreamRules},
+    outbound::{
+        replay_memory::ReplayMemory,
+        stream::{Retention, Stream, StreamRules},
+    },
 };
 use interlock_engine::Clock;
 use interlock_proto::Time;
@@ -21,6 +24,8 @@ use std::{
 pub(crate) struct SessionStream {
     number: u64,
     rules: StreamRules,
+    /// Bounds what this and all other streams of the session keep.
+    memory: Arc<ReplayMemory>,
     stream: OnceLock<Arc<Stream>>,
     clock: Arc<dyn Clock>,
     last_used: AtomicU64,
@@ -28,11 +33,17 @@ pub(crate) struct SessionStream {
 
 impl SessionStream {
     /// The number is unique within its session.
-    pub(crate) fn new(number: u64, rules: StreamRules, clock: Arc<dyn Clock>) -> Arc<Self> {
+    pub(crate) fn new(
+        number: u64,
+        rules: StreamRules,
+        memory: Arc<ReplayMemory>,
+        clock: Arc<dyn Clock>,
+    ) -> Arc<Self> {
         let last_used = AtomicU64::new(clock.now().0);
         Arc::new(Self {
             number,
             rules,
+            memory,
             stream: OnceLock::new(),
             clock,
             last_used,
@@ -43,15 +54,15 @@ impl SessionStream {
         self.number
     }
 
-    /// How all streams of this session behave.
-    pub(crate) const fn rules(&self) -> &StreamRules {
-        &self.rules
+    /// Another stream of the same session.
+    pub(crate) fn another(&self, number: u64) -> Arc<Stream> {
+        let memory = Some(Arc::clone(&self.memory));
+        Stream::counted(number, self.rules.clone(), memory)
     }
 
     /// Its stream, which is made if need be.
     pub(crate) fn stream(&self) -> &Arc<Stream> {
-        self.stream
-            .get_or_init(|| Stream::new(self.number, self.rules.clone()))
+        self.stream.get_or_init(|| self.another(self.number))
     }
 
     pub(crate) fn send(&self, message: Vec<u8>) {

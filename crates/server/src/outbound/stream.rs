@@ -12,11 +12,12 @@ use crate::{
     outbound::{
         backlog::{Backlog, Delivery},
         lock,
+        replay_memory::ReplayMemory,
     },
 };
 use bytes::Bytes;
 use std::{
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, Weak},
     task::Waker,
 };
 use tokio::sync::Notify;
@@ -27,6 +28,9 @@ pub(crate) struct Stream {
     /// Unique within its session.
     number: u64,
     rules: StreamRules,
+    /// Bounds what is kept here together with what other streams keep.
+    memory: Option<Arc<ReplayMemory>>,
+    this: Weak<Self>,
     state: Mutex<StreamState>,
     /// Wakes those who wait for room.
     changed: Notify,
@@ -38,6 +42,10 @@ struct StreamState {
     /// How often a reader was attached. Only the last of them is the reader.
     attached: u32,
     presence: Presence,
+    /// The memory knows that something is kept here.
+    is_counted: bool,
+    /// It had ended, and what was kept of it is gone.
+    is_forgotten: bool,
     /// The reader's.
     waker: Option<Waker>,
 }
@@ -53,13 +61,26 @@ enum Presence {
 
 impl Stream {
     pub(crate) fn new(number: u64, rules: StreamRules) -> Arc<Self> {
-        Arc::new(Self {
+        Self::counted(number, rules, None)
+    }
+
+    /// A stream that shares the memory for what is kept.
+    pub(crate) fn counted(
+        number: u64,
+        rules: StreamRules,
+        memory: Option<Arc<ReplayMemory>>,
+    ) -> Arc<Self> {
+        Arc::new_cyclic(|this| Self {
             number,
             rules,
+            memory,
+            this: Weak::clone(this),
             state: Mutex::new(StreamState {
                 backlog: Backlog::new(),
                 attached: 0,
                 presence: Presence::Absent,
+                is_counted: false,
+                is_forgotten: false,
                 waker: None,
             }),
             changed: Notify::new(),
@@ -160,6 +181,26 @@ impl Stream {
         lock(&self.state).backlog.is_ended()
     }
 
+    /// Forgets what is kept for a client that may come back, unless somebody reads. How many bytes
+    /// were kept before, and are now.
+    pub(super) fn forget(&self) -> (usize, usize) {
+        let mut state = lock(&self.state);
+        let before = state.backlog.kept_bytes();
+        if state.presence != Presence::Reading {
+            state.is_forgotten |= state.backlog.is_ended();
+            state.backlog.forget();
+        }
+        let after = state.backlog.kept_bytes();
+        // The memory forgets a stream that keeps nothing.
+        state.is_counted = after > 0;
+        (before, after)
+    }
+
+    /// Whether it had ended, and what was kept of it is gone.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        lock(&self.state).is_forgotten
+    }
+
     /// How many bytes the answer takes, if there is one. All else is bounded for each stream.
     pub(crate) fn answer_bytes(&self) -> usize {
         lock(&self.state).backlog.answer_bytes()
@@ -201,13 +242,24 @@ impl Stream {
     /// Changes the state, and wakes the reader and those who wait.
     fn change<T>(&self, change: impl FnOnce(&mut StreamState) -> T) -> T {
         let mut state = lock(&self.state);
+        let before = state.backlog.kept_bytes();
         let changed = change(&mut state);
+        let after = state.backlog.kept_bytes();
+        let is_new = after > 0 && !std::mem::replace(&mut state.is_counted, true);
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
         self.changed.notify_waiters();
+        if let Some(memory) = &self.memory {
+            if is_new {
+                memory.add(Weak::clone(&self.this));
+            }
+            if before != after {
+                memory.changed(before, after);
+            }
+        }
         changed
     }
 
@@ -219,6 +271,14 @@ impl Stream {
                 return;
             }
             changed.await;
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(memory) = &self.memory {
+            memory.changed(lock(&self.state).backlog.kept_bytes(), 0);
         }
     }
 }

@@ -13,6 +13,7 @@ use serde::Serialize;
 use std::{
     collections::{BTreeSet, HashMap},
     fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, Weak},
 };
 
@@ -101,15 +102,33 @@ pub(crate) enum QuotaOwner {
     Session(u64),
     /// Over HTTP, the principal.
     Principal(Principal),
+    /// Over HTTP, the address that anonymous clients come from. There may be many of them.
+    Address(IpAddr),
 }
 
+/// One address may take up this part of what all may.
+const OF_ALL: usize = 4;
+
 impl QuotaOwner {
-    /// How much it may take up. Anonymous clients cannot be told apart, so only the quota of all
-    /// holds for them.
-    const fn most(&self, quota: &Quota) -> ListenLoad {
+    /// Against whose quota the requests count that come over HTTP.
+    pub(crate) fn over_http(principal: Principal, address: Option<IpAddr>) -> Self {
+        match address {
+            Some(address) if principal.is_anonymous() => Self::Address(address),
+            Some(_) | None => Self::Principal(principal),
+        }
+    }
+
+    /// How much it may take up. Where not even addresses are known of anonymous clients, only the
+    /// quota of all holds for them.
+    fn most(&self, quota: &Quota) -> ListenLoad {
+        let Quota { each, all } = *quota;
         match self {
-            Self::Principal(principal) if principal.is_anonymous() => quota.all,
-            Self::Session(_) | Self::Principal(_) => quota.each,
+            Self::Principal(principal) if principal.is_anonymous() => all,
+            Self::Session(_) | Self::Principal(_) => each,
+            Self::Address(_) => ListenLoad {
+                listens: each.listens.max(all.listens / OF_ALL),
+                uris: each.uris.max(all.uris / OF_ALL),
+            },
         }
     }
 }
@@ -391,6 +410,19 @@ mod tests {
         assert!(reserve(&subscribers, &alice, &["x:d"]).is_some());
         drop(first);
         assert!(reserve(&subscribers, &alice, &["x:a", "x:b", "x:c", "x:d"]).is_some());
+    }
+
+    #[test]
+    fn anonymous_clients_of_one_address_leave_room_for_those_of_others() {
+        let nobody = Principal::anonymous;
+        let [one, other] = [[10, 0, 0, 1], [10, 0, 0, 2]]
+            .map(|address| QuotaOwner::over_http(nobody(), Some(address.into())));
+        let subscribers = Subscribers::default();
+        let _registrations = [(); 2].map(|()| reserve(&subscribers, &one, &[]).unwrap());
+        assert!(reserve(&subscribers, &one, &[]).is_none());
+        assert!(reserve(&subscribers, &other, &["x:a", "x:b", "x:c", "x:d"]).is_some());
+        let alice = QuotaOwner::over_http(Principal::new("alice"), Some([10, 0, 0, 1].into()));
+        assert_eq!(alice, known("alice"));
     }
 
     #[test]

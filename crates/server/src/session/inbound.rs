@@ -2,7 +2,10 @@
 
 use crate::{
     catalog::snapshot::CatalogSnapshot,
-    context::cancellation::{Signal, Signals},
+    context::{
+        body_memory::BodyShare,
+        cancellation::{Signal, Signals},
+    },
     outbound::{Route, batch::BatchAnswers, lock},
     session::{ClientSession, handshake, questions, state::SessionState, subscriptions},
     wire::{self, AnswerKind, result},
@@ -26,6 +29,7 @@ pub(crate) struct Inbound<'a> {
     pub(super) session: &'a Arc<ClientSession>,
     pub(super) route: &'a Route,
     pub(super) at: Time,
+    pub(super) body: Option<&'a Arc<BodyShare>>,
 }
 
 /// What came with an input, for the effects of that input.
@@ -50,9 +54,17 @@ pub(super) struct IncomingRequest<'a> {
     /// What a call receives from its connection. Set once the machine lets the request in.
     pub(super) signals: Option<Signals>,
     pub(super) at: Time,
+    /// Counts the arguments, if they came over HTTP.
+    pub(super) body: Option<&'a Arc<BodyShare>>,
 }
 
-impl Inbound<'_> {
+impl<'a> Inbound<'a> {
+    /// Counts what arrives as the body of an HTTP request, until its calls are over.
+    pub(crate) const fn counted(mut self, body: &'a Arc<BodyShare>) -> Self {
+        self.body = Some(body);
+        self
+    }
+
     /// Takes one message, or one batch of them.
     pub(crate) fn on_message(self, bytes: &[u8], snapshot: &CatalogSnapshot) {
         let limits = &self.session.core.limits;
@@ -102,6 +114,7 @@ impl Inbound<'_> {
                 session: self.session,
                 route: members.as_ref().unwrap_or(self.route),
                 at: core.clock.now(),
+                body: self.body,
             };
             match member {
                 Ok(frame) => {
@@ -118,6 +131,7 @@ impl Inbound<'_> {
             Err(refusal) => {
                 return self.on_malformed(Malformed {
                     id: Some(request.id.clone()),
+                    number: None,
                     refusal: refusal.supporting(Version::NEWEST_FIRST),
                     reply: Reply::Error,
                 });
@@ -133,6 +147,7 @@ impl Inbound<'_> {
             offer: None,
             signals: None,
             at: self.at,
+            body: self.body,
         };
         let input = match (incoming.method, &incoming.modern) {
             (Some(Method::Initialize), None) => {
@@ -172,12 +187,11 @@ impl Inbound<'_> {
 
     pub(crate) fn on_malformed(self, malformed: Malformed) {
         tracing::debug!(refusal = %malformed.refusal, "malformed message");
-        let Malformed { id, refusal, reply } = malformed;
-        if reply == Reply::None {
+        if malformed.reply == Reply::None {
             return;
         }
-        let unread = ErrorId::unread(self.session.version());
-        let error_id = id.clone().map_or(unread, ErrorId::Known);
+        let error_id = malformed.error_id(self.session.version());
+        let Malformed { id, refusal, .. } = malformed;
         let input = Input::Malformed { id, refusal };
         self.step(input, Payload::Malformed(error_id));
     }

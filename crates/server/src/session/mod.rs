@@ -175,6 +175,7 @@ impl ClientSession {
             session: self,
             route,
             at,
+            body: None,
         }
     }
 
@@ -333,6 +334,7 @@ impl ClientLink for ClientSession {
                 let elicitation = is_for_person.then(|| rules.first(now));
                 state.questions.open(ask, answer, elicitation);
                 route.send_required(|out| wire::request(out, ask, question));
+                route.asks_person();
                 drop(state);
                 transition.trace();
                 Ok(ask)

@@ -36,8 +36,6 @@ pub(crate) struct SavedSession {
     data: JsonObject,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     instance: Option<String>,
-    /// The last id of a question.
-    asked: u64,
 }
 
 impl SavedSession {
@@ -57,7 +55,6 @@ impl SavedSession {
             subscriptions: uris.iter().map(ToString::to_string).collect(),
             data: profile.data().cloned().unwrap_or_default(),
             instance: session.instance.as_ref().map(|one| one.id().to_string()),
-            asked: state.questions.last_id,
         })
     }
 
@@ -91,7 +88,6 @@ impl SavedSession {
             info: self.info,
         };
         state.profile = Profile::new(client, level, self.data);
-        state.questions.last_id = self.asked;
         for uri in self.subscriptions {
             state.ledger.apply(&[Effect::Subscribe(uri.clone())], now);
             let subscriptions = &mut state.subscriptions;

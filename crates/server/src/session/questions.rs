@@ -1,6 +1,9 @@
 //! The questions that a client has not answered.
 
-use crate::{context::client_link::AnswerSender, model::elicitation::AskError, wire::Transition};
+use crate::{
+    context::client_link::AnswerSender, core::random_start::random_start,
+    model::elicitation::AskError, wire::Transition,
+};
 use interlock_proto::{
     AskId, RequestId, Time,
     elicitation::{self, Elicitation, Input, State, Who},
@@ -10,11 +13,20 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use std::collections::BTreeMap;
 
-#[derive(Default)]
 pub(super) struct Questions {
     open: BTreeMap<AskId, OpenQuestion>,
-    /// The last id that was used. A stored session keeps it, because ids must not come again.
-    pub(super) last_id: u64,
+    /// The last id that was used. It begins at random, so that an answer that comes after a crash
+    /// is none to another question.
+    last_id: u64,
+}
+
+impl Default for Questions {
+    fn default() -> Self {
+        Self {
+            open: BTreeMap::new(),
+            last_id: random_start(),
+        }
+    }
 }
 
 struct OpenQuestion {

@@ -149,6 +149,7 @@ impl ClientSession {
             way,
             progress: progress.map(RawValue::to_owned),
             meta: self.core.kept_meta(params),
+            _body: incoming.body.cloned(),
         }
     }
 

@@ -241,6 +241,14 @@ const INVARIANTS: &[Invariant] = &[
     },
     Invariant {
         machine: "session",
+        says: "It gives way to another only while it is not in use.",
+        held: &[
+            Test("only_a_session_that_is_not_in_use_gives_way"),
+            Model("one in use gives way to nothing"),
+        ],
+    },
+    Invariant {
+        machine: "session",
         says: "Somebody else's session is no session.",
         held: &[
             Test("a_stranger_changes_nothing_and_learns_nothing"),

@@ -54,6 +54,12 @@ impl Modelled for Rules {
                 && moment.outcome.is_ok(),
         );
         notes.deny(
+            "one in use gives way to nothing",
+            matches!(moment.input, Input::GiveWay)
+                && matches!(before, State::Active { .. })
+                && before != after,
+        );
+        notes.deny(
             "nothing is served after its life",
             served && moment.after.now >= Time(40),
         );
@@ -77,6 +83,7 @@ impl Modelled for Rules {
         for (example, is_one) in [
             ("nobody ever uses it", ended(Why::Unused)),
             ("its life is over", ended(Why::Expired)),
+            ("it gives way to another", ended(Why::GaveWay)),
             (
                 "it is destroyed while a request runs",
                 ended(Why::Destroyed) && running > 0,
@@ -100,12 +107,14 @@ impl Modelled for Rules {
             always!("only its owner ends it while requests run"),
             always!("a stranger changes nothing"),
             always!("every request fails once it has ended"),
+            always!("one in use gives way to nothing"),
             always!("nothing is served after its life"),
             always!("it is saved before it leaves memory"),
             always!("no more requests run than may"),
             always!("it is deleted when it ends"),
             sometimes!("nobody ever uses it"),
             sometimes!("its life is over"),
+            sometimes!("it gives way to another"),
             sometimes!("it is destroyed while a request runs"),
             sometimes!("it comes back from the store"),
             sometimes!("too many requests run"),

@@ -163,7 +163,7 @@ fn check_refusal(refusal: &Refusal) {
 fn check_malformed(malformed: &Malformed) {
     check_refusal(&malformed.refusal);
     let mut out = Vec::new();
-    let id = malformed.id.clone().map_or(ErrorId::Absent, ErrorId::Known);
+    let id = malformed.error_id(None);
     frame::write_error(&mut out, &id, &malformed.refusal);
     let answer: Value = serde_json::from_slice(&one_line(&out)).unwrap();
     assert_eq!(answer["error"]["code"], malformed.refusal.rpc_code().0);

@@ -41,6 +41,17 @@ proptest! {
     }
 
     #[test]
+    fn only_a_session_that_is_not_in_use_gives_way(story in story(RULES.inputs(), 1)) {
+        live(RULES, story, |moment| {
+            if let Input::GiveWay = moment.input {
+                let ended = moment.outcome.iter().flatten().any(|effect| *effect == Effect::Delete);
+                let quiet = matches!(moment.before.state, State::Created { .. } | State::Idle { .. });
+                assert_eq!(ended, quiet);
+            }
+        });
+    }
+
+    #[test]
     fn nothing_is_served_after_its_end_or_its_life(story in story(RULES.inputs(), 1)) {
         live(RULES, story, |moment| {
             let serves = moment.outcome.iter().flatten().any(|effect| *effect == Effect::Serve);

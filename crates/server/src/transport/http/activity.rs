@@ -3,13 +3,17 @@
 //! Hyper would set a timer for each request. Here one timer for each connection checks the activity
 //! when it fires, so a request costs two counts and a look at the clock.
 
-use crate::transport::http::serve::ServeOptions;
+use crate::transport::http::{
+    response_progress::{MonitoredBody, UnderWay},
+    serve::ServeOptions,
+};
 use http::Version;
+use hyper::body::Body;
 use std::{
     io::{self, IoSlice},
     pin::Pin,
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
         atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll},
@@ -22,7 +26,6 @@ use tokio::{
 };
 
 /// What happens on a connection.
-#[derive(Debug)]
 pub(super) struct Activity {
     opened: Instant,
     requests: AtomicUsize,
@@ -33,7 +36,12 @@ pub(super) struct Activity {
     blocked: AtomicBool,
     /// Known from its first request on.
     http2: AtomicBool,
+    /// Responses that may be under way. Those that have ended are removed now and then.
+    responses: Mutex<Vec<Weak<dyn UnderWay>>>,
 }
+
+/// When so many responses are known, those that have ended are removed.
+const RESPONSES: usize = 64;
 
 impl Activity {
     pub(super) fn new() -> Self {
@@ -43,6 +51,7 @@ impl Activity {
             last_active: AtomicU64::new(0),
             blocked: AtomicBool::new(false),
             http2: AtomicBool::new(false),
+            responses: Mutex::default(),
         }
     }
 
@@ -52,6 +61,31 @@ impl Activity {
             this.http2.store(true, Ordering::Relaxed);
         }
         ActiveRequest(Arc::clone(this))
+    }
+
+    fn add_response(&self, response: Weak<dyn UnderWay>) {
+        let mut responses = self.lock_responses();
+        if responses.len() >= RESPONSES && responses.len() == responses.capacity() {
+            responses.retain(|response| response.strong_count() > 0);
+        }
+        responses.push(response);
+    }
+
+    /// Drops the responses of which the client takes nothing.
+    fn drop_stalled(&self, limit: Duration) {
+        let mut responses = self.lock_responses();
+        responses.retain(|response| response.strong_count() > 0);
+        let under_way = responses.clone();
+        drop(responses);
+        for response in under_way.iter().filter_map(Weak::upgrade) {
+            response.drop_if_stalled(limit);
+        }
+    }
+
+    fn lock_responses(&self) -> MutexGuard<'_, Vec<Weak<dyn UnderWay>>> {
+        self.responses
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn touch(&self) {
@@ -97,9 +131,10 @@ impl Activity {
         !idle && due.is_some_and(|due| due <= Instant::now())
     }
 
-    /// Waits until the client is overdue.
+    /// Waits until the client is overdue. Drops stalled responses meanwhile.
     pub(super) async fn overdue(&self, options: &ServeOptions) {
         loop {
+            self.drop_stalled(options.idle_timeout);
             match self.due(options) {
                 Some(due) if due <= Instant::now() => return,
                 Some(due) => sleep_until(due).await,
@@ -123,6 +158,16 @@ impl Activity {
 /// A request from its arrival to the end of its response.
 pub(super) struct ActiveRequest(Arc<Activity>);
 
+impl ActiveRequest {
+    /// The request is active until its response is dropped.
+    pub(super) fn respond<B: Body + Unpin + Send + 'static>(self, body: B) -> MonitoredBody<B> {
+        let activity = Arc::clone(&self.0);
+        let body = MonitoredBody::new(body, self);
+        activity.add_response(body.under_way());
+        body
+    }
+}
+
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.touch();
@@ -131,7 +176,6 @@ impl Drop for ActiveRequest {
 }
 
 /// The connection to a client, which records whether the client reads what it is sent.
-#[derive(Debug)]
 pub(super) struct MonitoredStream {
     stream: TcpStream,
     activity: Arc<Activity>,

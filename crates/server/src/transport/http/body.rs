@@ -1,62 +1,24 @@
 //! Reads request bodies, within bounds for each and for all of them together.
 
+use crate::context::body_memory::{BodyMemory, BodyShare};
 use http_body_util::BodyExt;
 use hyper::body::Body;
-use std::{
-    cmp,
-    ops::Deref,
-    sync::atomic::{AtomicUsize, Ordering},
-};
+use std::{cmp, sync::Arc};
 
 /// Reads bodies within bounds.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
-    /// How many bytes are left for all bodies. No reader waits for more, so it is a mere number.
-    left: AtomicUsize,
+    memory: Arc<BodyMemory>,
     /// How many bytes one body may have.
     most: usize,
 }
 
-/// A body that was read. Its memory is counted until it is dropped.
+/// A body that was read.
 #[derive(Debug)]
-pub(crate) struct BodyBytes<'a> {
-    bytes: Vec<u8>,
-    memory: MemoryUse<'a>,
-}
-
-/// The memory that is counted for one body.
-#[derive(Debug)]
-struct MemoryUse<'a> {
-    reader: &'a BodyReader,
-    size: usize,
-}
-
-impl MemoryUse<'_> {
-    /// Counts as much as that in all, if so much is left.
-    fn grow(&mut self, size: usize) -> Result<(), BodyError> {
-        let more = size.saturating_sub(self.size);
-        let take = |left: usize| left.checked_sub(more);
-        self.reader
-            .left
-            .try_update(Ordering::Relaxed, Ordering::Relaxed, take)
-            .map_err(|_| BodyError::NoRoom)?;
-        self.size += more;
-        Ok(())
-    }
-}
-
-impl Drop for MemoryUse<'_> {
-    fn drop(&mut self) {
-        self.reader.left.fetch_add(self.size, Ordering::Relaxed);
-    }
-}
-
-impl Deref for BodyBytes<'_> {
-    type Target = [u8];
-
-    fn deref(&self) -> &[u8] {
-        &self.bytes
-    }
+pub(crate) struct BodyBytes {
+    pub(crate) bytes: Vec<u8>,
+    /// What it takes up, until this is dropped.
+    pub(crate) share: BodyShare,
 }
 
 /// Why a body was not read.
@@ -71,10 +33,10 @@ pub(crate) enum BodyError {
 }
 
 impl BodyReader {
-    /// Each body may have `most` bytes, all that are being read `all`.
-    pub(crate) const fn new(most: usize, all: usize) -> Self {
+    /// Each body may have `most` bytes, all together `all`.
+    pub(crate) fn new(most: usize, all: usize) -> Self {
         Self {
-            left: AtomicUsize::new(all),
+            memory: BodyMemory::new(all),
             most,
         }
     }
@@ -84,22 +46,19 @@ impl BodyReader {
     /// A body that announces its size and for which there is no memory is refused at once. Memory
     /// is counted only when it is needed: otherwise a client that announces much and sends nothing
     /// would take it away from the others.
-    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes<'_>, BodyError>
+    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes, BodyError>
     where
         B: Body<Data: AsRef<[u8]>> + Unpin,
     {
         let mut body = body;
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let announced = announced.min(self.most);
-        if announced > self.left.load(Ordering::Relaxed) {
+        if announced > self.memory.left_for(announced) {
             return Err(BodyError::NoRoom);
         }
         let mut read = BodyBytes {
             bytes: Vec::new(),
-            memory: MemoryUse {
-                reader: self,
-                size: 0,
-            },
+            share: BodyShare::none(&self.memory),
         };
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| BodyError::Broken)?;
@@ -119,12 +78,7 @@ impl BodyReader {
         Ok(read)
     }
 
-    fn append<'a>(
-        &'a self,
-        read: &mut BodyBytes<'a>,
-        data: &[u8],
-        announced: usize,
-    ) -> Result<(), BodyError> {
+    fn append(&self, read: &mut BodyBytes, data: &[u8], announced: usize) -> Result<(), BodyError> {
         let bytes = &mut read.bytes;
         let size = bytes.len() + data.len();
         if size > bytes.capacity() {
@@ -135,7 +89,9 @@ impl BodyReader {
                 self.most
             };
             let wanted = cmp::max(size, cmp::min(bytes.capacity() * 2, last));
-            read.memory.grow(wanted)?;
+            if !read.share.grow(wanted) {
+                return Err(BodyError::NoRoom);
+            }
             bytes.reserve_exact(wanted - bytes.len());
         }
         bytes.extend_from_slice(data);
@@ -160,7 +116,7 @@ mod tests {
     const UNIT: usize = 1024;
 
     fn left(reader: &BodyReader) -> usize {
-        reader.left.load(Ordering::Relaxed)
+        reader.memory.left_for(0)
     }
 
     fn full(size: usize) -> Full<Bytes> {
@@ -179,7 +135,7 @@ mod tests {
     fn read<B: Body<Data = Bytes> + Unpin>(
         reader: &BodyReader,
         body: B,
-    ) -> Result<BodyBytes<'_>, BodyError> {
+    ) -> Result<BodyBytes, BodyError> {
         reader.read(body).now_or_never().unwrap()
     }
 
@@ -190,16 +146,16 @@ mod tests {
             ["a", "", "bc", "d"].map(|piece| Ok::<_, Infallible>(Frame::data(piece.into())));
         let body: StreamBody<_> = StreamBody::new(stream::iter(frames));
         let whole = read::<StreamBody<_>>(&reader, body).unwrap();
-        assert_eq!(*whole, *b"abcd");
-        assert!(read(&reader, full(0)).unwrap().is_empty());
+        assert_eq!(whole.bytes, b"abcd");
+        assert!(read(&reader, full(0)).unwrap().bytes.is_empty());
     }
 
     #[test]
     fn a_body_that_is_too_large_is_refused_whether_it_says_so_or_not() {
         let reader = BodyReader::new(100, 10 * UNIT);
-        assert_eq!(read(&reader, full(100)).unwrap().len(), 100);
+        assert_eq!(read(&reader, full(100)).unwrap().bytes.len(), 100);
         assert_eq!(read(&reader, full(101)).unwrap_err(), BodyError::TooLarge);
-        assert_eq!(read(&reader, pieces(&[50, 50])).unwrap().len(), 100);
+        assert_eq!(read(&reader, pieces(&[50, 50])).unwrap().bytes.len(), 100);
         let unread = read(&reader, pieces(&[50, 51])).unwrap_err();
         assert_eq!(unread, BodyError::TooLarge);
     }
@@ -218,7 +174,10 @@ mod tests {
         assert_eq!(read(&reader, full(1)).unwrap_err(), BodyError::NoRoom);
         drop((first, second));
         assert_eq!(
-            read(&reader, pieces(&[5 * UNIT, 5 * UNIT])).unwrap().len(),
+            read(&reader, pieces(&[5 * UNIT, 5 * UNIT]))
+                .unwrap()
+                .bytes
+                .len(),
             10 * UNIT
         );
         assert_eq!(left(&reader), 10 * UNIT);
@@ -229,7 +188,7 @@ mod tests {
         let reader = BodyReader::new(100 * UNIT, 100 * UNIT);
         for sizes in [&[1; 3000][..], &[5000, 1, 5000], &[40 * UNIT]] {
             let whole = read(&reader, pieces(sizes)).unwrap();
-            assert_eq!(whole.len(), sizes.iter().sum::<usize>());
+            assert_eq!(whole.bytes.len(), sizes.iter().sum::<usize>());
             assert_eq!(whole.bytes.capacity(), 100 * UNIT - left(&reader));
         }
     }

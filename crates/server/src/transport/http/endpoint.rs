@@ -4,22 +4,27 @@
 //! session. Whatever has an HTTP status of its own is decided before the headers go out.
 
 use crate::{
+    context::body_memory::BodyShare,
     outbound::{
         Route,
-        exchange::{Exchange, First, OpenStream},
+        exchange::{Exchange, Exchanged, First},
         stream::{Retention, Stream},
     },
     session::instance::{self, Arrival},
     transport::http::{
-        event_stream::{EventStream, EventStreamOptions, event::parse_event_id},
-        headers::{Accepts, HeaderValues, KnownHeaders, LAST_EVENT, is_json},
+        body::BodyBytes,
+        event_stream::{EventStream, EventStreamOptions},
+        headers::{Accepts, HeaderValues, KnownHeaders, is_json},
+        in_flight::{ReleaseOnDrop, Slot},
         response::{self, ErrorResponse, Response},
+        resumption::resume,
         sessions::SessionGuard,
-        state::{HttpState, InFlight},
+        state::HttpState,
         stateless,
     },
 };
-use http::{HeaderMap, Method, StatusCode, request::Parts};
+use axum::extract::ConnectInfo;
+use http::{Method, StatusCode, request::Parts};
 use hyper::body::Body;
 use interlock_engine::Principal;
 use interlock_proto::{
@@ -29,7 +34,10 @@ use interlock_proto::{
     frame::{ErrorId, Frame},
     post::{self, Way},
 };
-use std::sync::Arc;
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
 
 /// Answers any request to the endpoint.
 pub(crate) async fn respond<B>(http: &Arc<HttpState>, parts: &Parts, body: B) -> Response
@@ -49,7 +57,8 @@ where
 async fn other_method(http: &HttpState, parts: &Parts) -> Result<Response, ErrorResponse> {
     http.admit(parts, &KnownHeaders::read(&parts.headers))
         .await?;
-    let refusal = Refusal::new(Code::ProtocolError).because("there are POST, GET and DELETE");
+    let refusal =
+        Refusal::new(Code::ProtocolError).because("this endpoint allows only POST, GET and DELETE");
     Err(response::method_not_allowed(&refusal, "POST, GET, DELETE"))
 }
 
@@ -60,9 +69,30 @@ where
 {
     let headers = &KnownHeaders::read(&parts.headers);
     let principal = http.admit(parts, headers).await?;
-    let in_flight = http.enter()?;
     check_media_types(headers)?;
-    let bytes = http.read(body).await?;
+    let body = http.read(body).await?;
+    let slot = http.enter(&principal)?;
+    let held = ReleaseOnDrop(Arc::clone(&slot));
+    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+    let client = Client {
+        principal,
+        address: address.map(|ConnectInfo(address)| address.ip()),
+    };
+    let mut response = take(http, headers, client, slot, body).await?;
+    response.body_mut().hold(held);
+    Ok(response)
+}
+
+/// Passes on a message that was read.
+async fn take(
+    http: &Arc<HttpState>,
+    headers: &KnownHeaders<'_>,
+    client: Client,
+    slot: Arc<Slot>,
+    BodyBytes { bytes, share }: BodyBytes,
+) -> Result<Response, ErrorResponse> {
+    let share = Arc::new(share);
+    let principal = &client.principal;
     // Over HTTP/2 a request may outlive its connection, whose task is the only one waited for.
     let _begun = http.inner.background.token();
     let version = version_text(headers.version);
@@ -70,7 +100,7 @@ where
     // Whether a batch is allowed depends on the version of its session.
     let spoken = match session {
         Some(id) if batch::is_likely(&bytes) => {
-            let guard = enter(http, id, &principal).await?;
+            let guard = enter(http, id, principal).await?;
             guard.session.peer.version()
         }
         Some(_) | None => None,
@@ -89,24 +119,25 @@ where
     })?;
     match (way, &message) {
         (Way::Alone(modern), Incoming::One(Frame::Request(request))) => {
-            stateless::serve(http, headers, principal, in_flight, request, &modern).await
+            let counted = Counted { slot, share };
+            stateless::serve(http, headers, client, counted, request, &modern).await
         }
         (Way::NewSession, message) => {
-            let guard = create_session(http, &principal, message).await?;
-            Ok(exchange(http, guard, in_flight, true, message).await)
+            let guard = create_session(http, principal, message).await?;
+            Ok(exchange(http, guard, Counted { slot, share }, true, message).await)
         }
         (Way::Session, message) => {
             let id = session.unwrap_or_default();
-            let entered = http.sessions.enter(id, &principal).await;
+            let entered = http.sessions.enter(id, principal).await;
             let guard = entered.map_err(|refusal| no_session(&refusal, &error_id(message)))?;
             if is_answered(message) {
-                return Ok(exchange(http, guard, in_flight, false, message).await);
+                return Ok(exchange(http, guard, Counted { slot, share }, false, message).await);
             }
             let route = Route::Session(Arc::clone(&guard.session.stream));
             let peer = &guard.session.peer;
             http.inner.with_snapshot(|snapshot| {
-                peer.inbound(&route, guard.at)
-                    .on_incoming(message, snapshot);
+                let inbound = peer.inbound(&route, guard.at).counted(&share);
+                inbound.on_incoming(message, snapshot);
             });
             Ok(response::accepted())
         }
@@ -185,16 +216,35 @@ pub(crate) fn no_session(refusal: &Refusal, request: &ErrorId) -> ErrorResponse 
     response::with_status(status, request, refusal)
 }
 
-/// A request of a session, which is in use and counted while the exchange lasts.
+/// Who sends a request.
+pub(crate) struct Client {
+    pub(crate) principal: Principal,
+    /// Where it comes from; none where whoever serves does not say.
+    pub(crate) address: Option<IpAddr>,
+}
+
+/// What a request is counted by.
+pub(crate) struct Counted {
+    /// Until its response was read, or a person is asked.
+    pub(crate) slot: Arc<Slot>,
+    /// Until its calls are over.
+    pub(crate) share: Arc<BodyShare>,
+}
+
+/// A request of a session, which is in use while the exchange lasts.
 #[derive(Debug)]
 struct InSession {
     guard: SessionGuard,
-    _in_flight: InFlight,
+    slot: Arc<Slot>,
 }
 
-impl OpenStream for InSession {
+impl Exchanged for InSession {
     fn open_stream(&self) -> Arc<Stream> {
         self.guard.session.new_stream()
+    }
+
+    fn asks_person(&self) {
+        self.slot.release();
     }
 }
 
@@ -202,18 +252,15 @@ impl OpenStream for InSession {
 async fn exchange(
     http: &HttpState,
     guard: SessionGuard,
-    in_flight: InFlight,
+    Counted { slot, share }: Counted,
     is_new: bool,
     message: &Incoming<'_>,
 ) -> Response {
     let (session, at) = (Arc::clone(&guard.session), guard.at);
-    let exchange = Exchange::new(InSession {
-        guard,
-        _in_flight: in_flight,
-    });
+    let exchange = Exchange::new(InSession { guard, slot });
     let _expected = exchange.expect_reader();
     let route = Route::Own(Arc::clone(&exchange));
-    let inbound = session.peer.inbound(&route, at);
+    let inbound = session.peer.inbound(&route, at).counted(&share);
     http.inner
         .with_snapshot(|snapshot| inbound.on_incoming(message, snapshot));
     let mut response = match first(http, &exchange).await {
@@ -226,7 +273,7 @@ async fn exchange(
             let prime = session.peer.version().is_some_and(has_priming);
             let options = EventStreamOptions {
                 prime,
-                // The request is in flight until its answer was read.
+                // The session is in use until the answer was read.
                 guard: Some(Box::new(Arc::clone(&exchange))),
                 ..http.stream_options()
             };
@@ -284,20 +331,10 @@ async fn get(http: &HttpState, parts: &Parts) -> Result<Response, ErrorResponse>
     let guard = enter(http, id, &principal).await?;
     let session = Arc::clone(&guard.session);
     let prime = session.peer.version().is_some_and(has_priming);
-    let (stream, after) = match last_event(headers.all)? {
-        None => {
-            let stream = Arc::clone(session.stream.stream());
-            let sent = stream.last_sent();
-            (stream, Some(sent))
-        }
-        Some((number, seq)) => {
-            let stream = session.find_stream(number).ok_or_else(nothing_to_resume)?;
-            (stream, Some(seq))
-        }
-    };
+    let (stream, after) = resume(&session, headers.all)?;
     session.stream.touch();
     let options = EventStreamOptions {
-        after,
+        after: Some(after),
         prime,
         // The session is in use while its client listens.
         guard: Some(Box::new(guard)),
@@ -324,7 +361,8 @@ async fn delete(http: &HttpState, parts: &Parts) -> Result<Response, ErrorRespon
 /// 2026-07-28 has no sessions, so there is nothing to listen to and nothing to end.
 fn has_sessions(headers: &KnownHeaders<'_>) -> Result<(), ErrorResponse> {
     let named = post::named(version_text(headers.version));
-    let version = named.map_err(|refusal| response::refused(&refusal))?;
+    let version =
+        named.map_err(|refusal| response::refused(&refusal.supporting(Version::NEWEST_FIRST)))?;
     if version.is_some_and(|version| version.era() == Era::Stateless) {
         let refusal = Refusal::new(Code::ProtocolError).because("2026-07-28 has only POST");
         return Err(response::method_not_allowed(&refusal, "POST"));
@@ -336,12 +374,6 @@ fn missing_session() -> ErrorResponse {
     let refusal =
         Refusal::new(Code::SessionInvalid).because("the header Mcp-Session-Id is missing");
     response::refused_with(StatusCode::BAD_REQUEST, &refusal)
-}
-
-fn nothing_to_resume() -> ErrorResponse {
-    let refusal = Refusal::new(Code::InvalidHeader)
-        .because("there is no stream with this Last-Event-ID in this session");
-    response::refused(&refusal)
 }
 
 /// The session's id, if the request names one.
@@ -369,17 +401,5 @@ fn version_text(values: HeaderValues<'_>) -> Option<&str> {
         HeaderValues::None => None,
         HeaderValues::One(value) => Some(value.to_str().unwrap_or_default()),
         HeaderValues::Many => Some(""),
-    }
-}
-
-fn last_event(headers: &HeaderMap) -> Result<Option<(u64, u64)>, ErrorResponse> {
-    let mut values = headers.get_all(&LAST_EVENT).iter();
-    let Some(value) = values.next() else {
-        return Ok(None);
-    };
-    let event = value.to_str().ok().and_then(parse_event_id);
-    match event {
-        Some(event) if values.next().is_none() => Ok(Some(event)),
-        Some(_) | None => Err(nothing_to_resume()),
     }
 }

@@ -16,14 +16,15 @@ pub(crate) use {
 };
 
 use base64::{Engine, engine::general_purpose::STANDARD};
-use http::HeaderName;
 use interlock_proto::refusal::shortened;
 use std::borrow::Cow;
 
 /// The session a request belongs to.
-pub(crate) static SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+pub(crate) const SESSION: &str = "mcp-session-id";
 /// The last event that a client has had.
-pub(crate) static LAST_EVENT: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT: &str = "last-event-id";
+/// How the names of headers begin that carry an argument.
+pub(crate) const HEADER_PARAM: &str = "mcp-param-";
 
 /// As they are written in sentences.
 const PROTOCOL_VERSION: &str = "MCP-Protocol-Version";
@@ -31,20 +32,18 @@ const METHOD: &str = "Mcp-Method";
 const NAME: &str = "Mcp-Name";
 
 /// Whether the headers that every request has agree with its body.
-///
-/// `name` is what `Mcp-Name` mirrors, for methods that have it: `params.name` or `params.uri`.
-/// For other methods the specification gives the header no meaning, and it is ignored.
 pub(crate) fn check_standard(
     headers: &KnownHeaders<'_>,
     version: &str,
     method: &str,
-    name: Option<&str>,
 ) -> Result<(), String> {
     check_plain(headers.version, PROTOCOL_VERSION, version)?;
-    check_plain(headers.method, METHOD, method)?;
-    let Some(name) = name else {
-        return Ok(());
-    };
+    check_plain(headers.method, METHOD, method)
+}
+
+/// Whether `Mcp-Name` agrees with what it mirrors: `params.name` or `params.uri`. For methods that
+/// have neither, the specification gives the header no meaning, and it is ignored.
+pub(crate) fn check_name(headers: &KnownHeaders<'_>, name: &str) -> Result<(), String> {
     if equals(headers.name, name) && !name.starts_with(ENCODED) {
         return Ok(());
     }
@@ -123,7 +122,7 @@ pub(crate) fn differs(header: &str, value: &str, body: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use http::{HeaderMap, HeaderValue};
+    use http::{HeaderMap, HeaderName, HeaderValue};
 
     const SPOKEN: &str = "2026-07-28";
 
@@ -140,6 +139,12 @@ pub(crate) mod tests {
         headers
     }
 
+    fn check(all: &HeaderMap, method: &str, name: Option<&str>) -> Result<(), String> {
+        let headers = KnownHeaders::read(all);
+        check_standard(&headers, SPOKEN, method)?;
+        name.map_or(Ok(()), |name| check_name(&headers, name))
+    }
+
     /// A good request to call `name`, with one header replaced by these values.
     fn call(name: &str, header: &str, values: &[&str]) -> Result<(), String> {
         let mut all = headers(&[
@@ -152,7 +157,7 @@ pub(crate) mod tests {
         for value in values {
             all.append(replaced.clone(), value.parse().unwrap());
         }
-        check_standard(&KnownHeaders::read(&all), SPOKEN, "tools/call", Some(name))
+        check(&all, "tools/call", Some(name))
     }
 
     #[track_caller]
@@ -168,15 +173,7 @@ pub(crate) mod tests {
         let uri = "file:///a%20b?c=d#e";
         assert_eq!(call(uri, NAME, &[uri]), Ok(()));
         let without_name = headers(&[(PROTOCOL_VERSION, SPOKEN), (METHOD, "tools/list")]);
-        assert_eq!(
-            check_standard(
-                &KnownHeaders::read(&without_name),
-                SPOKEN,
-                "tools/list",
-                None
-            ),
-            Ok(())
-        );
+        assert_eq!(check(&without_name, "tools/list", None), Ok(()));
     }
 
     #[test]
@@ -186,15 +183,7 @@ pub(crate) mod tests {
             ("mcp-method", "tools/call"),
             ("MCP-nAME", "pay"),
         ]);
-        assert_eq!(
-            check_standard(
-                &KnownHeaders::read(&shouted),
-                SPOKEN,
-                "tools/call",
-                Some("pay")
-            ),
-            Ok(())
-        );
+        assert_eq!(check(&shouted, "tools/call", Some("pay")), Ok(()));
     }
 
     #[test]
@@ -267,9 +256,7 @@ pub(crate) mod tests {
                 (METHOD, "tools/call"),
                 (NAME, encoded),
             ]);
-            let answer =
-                check_standard(&KnownHeaders::read(&all), SPOKEN, "tools/call", Some(name));
-            assert_eq!(answer, Ok(()), "{name}");
+            assert_eq!(check(&all, "tools/call", Some(name)), Ok(()), "{name}");
         }
     }
 
@@ -324,10 +311,7 @@ pub(crate) mod tests {
             (METHOD, "tools/list"),
             (NAME, "whatever"),
         ]);
-        assert_eq!(
-            check_standard(&KnownHeaders::read(&all), SPOKEN, "tools/list", None),
-            Ok(())
-        );
+        assert_eq!(check(&all, "tools/list", None), Ok(()));
     }
 
     #[test]

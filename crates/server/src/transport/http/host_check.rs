@@ -57,8 +57,7 @@ impl AllowedHosts {
     }
 
     /// Lets pages of this origin in, too: scheme, host, and port unless it is the scheme's own.
-    /// Browsers want to be told so as well, by CORS headers: put a layer for them around
-    /// [`Server::router`](crate::Server::router).
+    /// Their browsers are told so, by CORS headers.
     #[must_use]
     pub fn allow_origin(mut self, origin: impl Into<String>) -> Self {
         self.origins.push(origin.into());

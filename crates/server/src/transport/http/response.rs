@@ -2,30 +2,96 @@
 
 use crate::{
     api::auth::Denied,
-    transport::http::{event_stream::EventStream, headers::SESSION},
+    transport::http::{event_stream::EventStream, headers::SESSION, in_flight::ReleaseOnDrop},
     wire::{self, AnswerKind},
 };
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header};
-use http_body_util::{Either, Full};
-use hyper::body::Body as _;
+use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use interlock_proto::{
     Code, Refusal, RpcCode, Version,
     frame::{ErrorId, Malformed},
+};
+use std::{
+    convert::Infallible,
+    pin::Pin,
+    task::{Context, Poll},
 };
 
 /// The response to a request.
 pub(crate) type Response = http::Response<Body>;
 
-/// The body of a response: a message, nothing, or a stream of messages.
-pub(crate) type Body = Either<Full<Bytes>, EventStream>;
+/// The body of a response, and the slot of its request, which is free once this is dropped.
+pub(crate) struct Body {
+    content: Content,
+    slot: Option<ReleaseOnDrop>,
+}
+
+enum Content {
+    /// What is left of a message; or nothing.
+    Message(Bytes),
+    Events(EventStream),
+}
+
+/// A message is handed on in pieces of this size. The next one is asked for when there is room for
+/// it, so a client that does not read holds one piece in the connection, and the rest is here.
+const PIECE: usize = 64 * 1024;
+
+impl Body {
+    const fn new(content: Content) -> Self {
+        let slot = None;
+        Self { content, slot }
+    }
+
+    const fn empty() -> Self {
+        Self::new(Content::Message(Bytes::new()))
+    }
+
+    /// Holds the slot until the response was read.
+    pub(crate) fn hold(&mut self, slot: ReleaseOnDrop) {
+        self.slot = Some(slot);
+    }
+}
+
+impl HttpBody for Body {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.content {
+            Content::Message(left) if left.is_empty() => Poll::Ready(None),
+            Content::Message(left) => {
+                let piece = left.split_to(left.len().min(PIECE));
+                Poll::Ready(Some(Ok(Frame::data(piece))))
+            }
+            Content::Events(events) => Pin::new(events).poll_frame(cx),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.content {
+            Content::Message(left) => left.is_empty(),
+            Content::Events(events) => events.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.content {
+            Content::Message(left) => SizeHint::with_exact(left.len() as u64),
+            Content::Events(_) => SizeHint::default(),
+        }
+    }
+}
 
 /// A response that refuses a request. Boxed, because it is large and mostly there is none.
 pub(crate) type ErrorResponse = Box<Response>;
 
 /// A message.
 pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
-    let mut response = Response::new(Either::Left(Full::new(message)));
+    let mut response = Response::new(Body::new(Content::Message(message)));
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");
     response.headers_mut().insert(header::CONTENT_TYPE, json);
@@ -34,12 +100,12 @@ pub(crate) fn json(status: StatusCode, message: Bytes) -> Response {
 
 /// A stream of messages.
 pub(crate) fn events(body: EventStream) -> Response {
-    event_stream(Either::Right(body))
+    event_stream(Body::new(Content::Events(body)))
 }
 
 /// A stream that ends without a message: its request was cancelled.
 pub(crate) fn nothing() -> Response {
-    event_stream(Either::Left(Full::default()))
+    event_stream(Body::empty())
 }
 
 fn event_stream(body: Body) -> Response {
@@ -69,7 +135,7 @@ pub(crate) fn no_content() -> Response {
 
 /// A status and nothing else.
 pub(crate) fn empty(status: StatusCode) -> Response {
-    let mut response = Response::new(Either::Left(Full::default()));
+    let mut response = Response::new(Body::empty());
     *response.status_mut() = status;
     response
 }
@@ -80,7 +146,7 @@ pub(crate) fn without_body(mut response: Response) -> Response {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
     }
-    response.map(|_| Either::Left(Full::default()))
+    response.map(|_| Body::empty())
 }
 
 /// A path that has other methods.
@@ -121,9 +187,7 @@ pub(crate) fn malformed(malformed: &Malformed, version: Option<Version>) -> Erro
     } else {
         StatusCode::BAD_REQUEST
     };
-    let id = malformed.id.clone();
-    let id = id.map_or_else(|| ErrorId::unread(version), ErrorId::Known);
-    with_status(status, &id, &malformed.refusal)
+    with_status(status, &malformed.error_id(version), &malformed.refusal)
 }
 
 /// The client is not authenticated, or not allowed.
@@ -164,7 +228,7 @@ pub(crate) fn method_not_allowed(refusal: &Refusal, allowed: &'static str) -> Er
 /// Tells the client the id of its new session.
 pub(crate) fn add_session(response: &mut Response, id: &str) {
     if let Ok(id) = HeaderValue::from_str(id) {
-        response.headers_mut().insert(&SESSION, id);
+        response.headers_mut().insert(SESSION, id);
     }
 }
 

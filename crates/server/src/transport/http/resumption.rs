@@ -1,163 +1,53 @@
-//! The streams of a session that its client can resume, within bounds.
+//! Where a client goes on: with what is new, or after the event that its `Last-Event-ID` names.
+//!
+//! Which messages come after an event is decided in `outbound/backlog.rs`, `rewind`. How long the
+//! streams are kept is decided in `kept_streams.rs`.
 
-use crate::outbound::stream::Stream;
-use interlock_proto::Time;
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use crate::{
+    outbound::stream::Stream,
+    transport::http::{
+        event_stream::event::parse_event_id,
+        headers::LAST_EVENT,
+        response::{self, ErrorResponse},
+        session::HttpSession,
+    },
+};
+use http::HeaderMap;
+use interlock_proto::{Code, Refusal};
+use std::sync::Arc;
 
-/// How many streams are kept.
-const MOST: usize = 64;
-/// How many bytes of answers are kept, besides the newest of any size.
-const MOST_BYTES: usize = 16 * 1024 * 1024;
-/// How long a stream is kept after its end was sent, which the client may not have received.
-const SENT: Duration = Duration::from_secs(60);
-/// How long a stream that has ended is kept for a client that has not come back.
-const UNSENT: Duration = Duration::from_secs(10 * 60);
-
-/// The streams of a session that its client can resume.
-#[derive(Debug, Default)]
-pub(crate) struct ResumableStreams {
-    streams: BTreeMap<u64, ResumableStream>,
-    last: u64,
-}
-
-#[derive(Debug)]
-struct ResumableStream {
-    stream: Arc<Stream>,
-    /// Since when it is known to have ended, and to have been sent.
-    ended: Option<Time>,
-    sent: Option<Time>,
-}
-
-impl ResumableStreams {
-    /// A number that no stream of this session has had.
-    pub(crate) const fn next(&mut self) -> u64 {
-        self.last += 1;
-        self.last
-    }
-
-    /// The last number that was given out.
-    pub(crate) const fn last(&self) -> u64 {
-        self.last
-    }
-
-    /// Numbers up to this one have been given out before.
-    pub(crate) const fn begin_after(&mut self, number: u64) {
-        self.last = number;
-    }
-
-    /// Adds a stream, and drops ended ones that are too many.
-    pub(crate) fn insert(&mut self, stream: &Arc<Stream>) {
-        let entry = ResumableStream {
-            stream: Arc::clone(stream),
-            ended: None,
-            sent: None,
-        };
-        self.streams.insert(stream.number(), entry);
-        self.make_room();
-    }
-
-    /// Drops ended streams, first those that were sent, while they are too many or too large.
-    fn make_room(&mut self) {
-        let size = |entry: &ResumableStream| entry.stream.answer_bytes();
-        let mut bytes: usize = self.streams.values().map(size).sum();
-        while self.streams.len() > MOST || bytes > MOST_BYTES {
-            let newest = self.streams.last_key_value().map(|(number, _)| *number);
-            let older = || {
-                self.streams
-                    .iter()
-                    .filter(|(number, _)| Some(**number) != newest)
-            };
-            let sent = older().find(|(_, entry)| entry.stream.is_drained());
-            let ended = sent.or_else(|| older().find(|(_, entry)| entry.stream.is_ended()));
-            let Some((number, freed)) = ended.map(|(number, entry)| (*number, size(entry))) else {
-                return;
-            };
-            bytes -= freed;
-            self.streams.remove(&number);
+/// The stream that a GET is to read, and the number of the message after which it begins.
+pub(crate) fn resume(
+    session: &HttpSession,
+    headers: &HeaderMap,
+) -> Result<(Arc<Stream>, u64), ErrorResponse> {
+    match last_event(headers)? {
+        None => {
+            let stream = Arc::clone(session.stream.stream());
+            let sent = stream.last_sent();
+            Ok((stream, sent))
         }
-    }
-
-    pub(crate) fn find(&self, number: u64) -> Option<Arc<Stream>> {
-        let entry = self.streams.get(&number)?;
-        Some(Arc::clone(&entry.stream))
-    }
-
-    /// Drops what was kept long enough.
-    pub(crate) fn tick(&mut self, now: Time) {
-        self.streams.retain(|_, entry| {
-            if entry.stream.is_ended() {
-                entry.ended.get_or_insert(now);
-            }
-            if entry.stream.is_drained() {
-                entry.sent.get_or_insert(now);
-            }
-            let over = |since: Option<Time>, patience| since.is_some_and(|at| now >= at + patience);
-            !over(entry.ended, UNSENT) && !over(entry.sent, SENT)
-        });
-        self.make_room();
+        Some((number, seq)) => {
+            let stream = session.find_stream(number).ok_or_else(nothing_to_resume)?;
+            Ok((stream, seq))
+        }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::outbound::stream::{Retention, StreamRules};
-
-    fn stream(number: u64) -> Arc<Stream> {
-        let rules = StreamRules {
-            retention: Retention::Replayable,
-            keep_bytes: 100,
-            keep_events: 10,
-        };
-        Stream::new(number, rules)
+fn last_event(headers: &HeaderMap) -> Result<Option<(u64, u64)>, ErrorResponse> {
+    let mut values = headers.get_all(LAST_EVENT).iter();
+    let Some(value) = values.next() else {
+        return Ok(None);
+    };
+    let event = value.to_str().ok().and_then(parse_event_id);
+    match event {
+        Some(event) if values.next().is_none() => Ok(Some(event)),
+        Some(_) | None => Err(nothing_to_resume()),
     }
+}
 
-    #[test]
-    fn ended_streams_make_room_for_new_ones_and_open_ones_never_do() {
-        let mut streams = ResumableStreams::default();
-        let open: Vec<_> = (0..MOST + 10).map(|_| stream(streams.next())).collect();
-        for stream in &open {
-            streams.insert(stream);
-        }
-        assert_eq!(streams.streams.len(), MOST + 10);
-        for stream in &open {
-            stream.end();
-        }
-        let last = stream(streams.next());
-        streams.insert(&last);
-        assert_eq!(streams.streams.len(), MOST);
-        assert!(streams.find(last.number()).is_some());
-        assert!(streams.find(1).is_none());
-    }
-
-    #[test]
-    fn large_answers_make_room_for_each_other() {
-        let mut streams = ResumableStreams::default();
-        for _ in 0..5 {
-            let stream = stream(streams.next());
-            stream.answer(vec![b' '; MOST_BYTES / 3]);
-            streams.insert(&stream);
-        }
-        let kept: Vec<_> = streams.streams.keys().copied().collect();
-        assert_eq!(kept, [3, 4, 5]);
-        let huge = stream(streams.next());
-        streams.insert(&huge);
-        huge.answer(vec![b' '; 2 * MOST_BYTES]);
-        streams.tick(Time(0));
-        assert_eq!(streams.streams.len(), 1);
-        assert!(streams.find(huge.number()).is_some());
-    }
-
-    #[test]
-    fn what_has_ended_is_not_kept_for_ever() {
-        let mut streams = ResumableStreams::default();
-        let (open, ended) = (stream(streams.next()), stream(streams.next()));
-        ended.answer(b"{}".to_vec());
-        streams.insert(&open);
-        streams.insert(&ended);
-        streams.tick(Time(0));
-        streams.tick(Time(0) + UNSENT);
-        assert!(streams.find(ended.number()).is_none());
-        assert!(streams.find(open.number()).is_some());
-    }
+fn nothing_to_resume() -> ErrorResponse {
+    let refusal = Refusal::new(Code::InvalidHeader)
+        .because("there is no stream with this Last-Event-ID in this session");
+    response::refused(&refusal)
 }

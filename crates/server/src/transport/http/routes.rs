@@ -3,10 +3,10 @@
 use crate::{
     core::Core,
     transport::http::{
-        endpoint,
-        options::HttpOptions,
+        cors, endpoint,
         response::{self, Response},
         serve::Respond,
+        settings::HttpOptions,
         sse_2024,
         state::HttpState,
     },
@@ -65,6 +65,21 @@ impl Routes {
     where
         B: Body<Data: AsRef<[u8]>> + Unpin,
     {
+        let Some(origin) = self.http.page_origin(parts) else {
+            return self.respond_at(parts, body).await;
+        };
+        let mut response = match cors::preflight(parts) {
+            Some(response) => response,
+            None => self.respond_at(parts, body).await,
+        };
+        cors::let_read(&mut response, origin);
+        response
+    }
+
+    async fn respond_at<B>(&self, parts: &Parts, body: B) -> Response
+    where
+        B: Body<Data: AsRef<[u8]>> + Unpin,
+    {
         let path = parts.uri.path();
         let response = if path == &*self.path {
             endpoint::respond(&self.http, parts, body).await
@@ -99,10 +114,6 @@ impl Routes {
 
 impl Respond for Routes {
     type Body = response::Body;
-
-    fn needs_address(&self) -> bool {
-        self.http.needs_address()
-    }
 
     async fn respond(&self, request: http::Request<Incoming>) -> Response {
         let (parts, body) = request.into_parts();

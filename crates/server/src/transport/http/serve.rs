@@ -5,13 +5,16 @@
 
 mod accept;
 
-use crate::transport::http::activity::{ActiveRequest, Activity, MonitoredStream};
+use crate::transport::http::{
+    activity::{Activity, MonitoredStream},
+    response_progress::MonitoredBody,
+};
 use accept::{Accept, Accepted, Acceptor};
 use axum::extract::ConnectInfo;
 use bytes::Bytes;
 use http::{Request, Response};
 use hyper::{
-    body::{Body, Frame, Incoming, SizeHint},
+    body::{Body, Incoming},
     service::{Service, service_fn},
 };
 use hyper_util::{
@@ -19,14 +22,7 @@ use hyper_util::{
     server::conn::auto,
 };
 use std::{
-    convert::Infallible,
-    error::Error,
-    io,
-    net::SocketAddr,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::{Context, Poll},
-    time::Duration,
+    convert::Infallible, error::Error, io, net::SocketAddr, pin::pin, sync::Arc, time::Duration,
 };
 use tokio::{
     net::TcpListener,
@@ -50,7 +46,8 @@ pub(crate) struct ServeOptions {
     /// or from the end of the request before. So it is also how long HTTP/1 is kept alive.
     pub(crate) header_timeout: Duration,
     /// An HTTP/2 connection is closed when it has had no request for this time, and any when the
-    /// client has read nothing of what it is sent for so long.
+    /// client has read nothing of what it is sent for so long. A response of which nothing was
+    /// taken for so long is dropped.
     pub(crate) idle_timeout: Duration,
     /// While there are so many connections, no other is accepted.
     pub(crate) max_connections: usize,
@@ -71,11 +68,12 @@ impl Default for ServeOptions {
 
 /// Answers requests.
 pub(crate) trait Respond: Send + Sync + 'static {
-    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>> + Send + Unpin;
+    type Body: Body<Data = Bytes, Error: Into<Box<dyn Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
 
-    /// Whether requests need the client's address, as [`ConnectInfo<SocketAddr>`](ConnectInfo).
-    fn needs_address(&self) -> bool;
-
+    /// The request knows the client's address, as [`ConnectInfo<SocketAddr>`](ConnectInfo).
     fn respond(
         &self,
         request: Request<Incoming>,
@@ -215,14 +213,9 @@ impl<S: Respond> ConnectionServer<S> {
             let active = Activity::begin(&activity, request.version());
             let server = Arc::clone(&server);
             async move {
-                if server.site.needs_address() {
-                    request.extensions_mut().insert(ConnectInfo(remote));
-                }
+                request.extensions_mut().insert(ConnectInfo(remote));
                 let response = server.site.respond(request).await;
-                Ok(response.map(|body| MonitoredBody {
-                    body,
-                    _active: active,
-                }))
+                Ok(response.map(|body| active.respond(body)))
             }
         })
     }
@@ -232,32 +225,6 @@ impl<S: Respond> ConnectionServer<S> {
 fn log_early_end(served: Result<(), Box<dyn Error + Send + Sync>>) {
     if let Err(error) = served {
         tracing::debug!(error, "a connection ended early");
-    }
-}
-
-/// A response's body, whose request is active until it is dropped.
-struct MonitoredBody<B> {
-    body: B,
-    _active: ActiveRequest,
-}
-
-impl<B: Body + Unpin> Body for MonitoredBody<B> {
-    type Data = B::Data;
-    type Error = B::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.body.is_end_stream()
-    }
-
-    fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     core::Core,
     outbound::{lock, session_stream::SessionStream, stream::Stream},
     session::{ClientSession, instance},
-    transport::http::{resumption::ResumableStreams, session_store},
+    transport::http::{kept_streams::KeptStreams, session_store},
     wire::Transition,
 };
 use interlock_engine::Principal;
@@ -27,7 +27,7 @@ pub(crate) struct HttpSession {
     /// For what belongs to no request.
     pub(crate) stream: Arc<SessionStream>,
     lifecycle: Mutex<Lifecycle>,
-    pub(super) streams: Mutex<ResumableStreams>,
+    pub(super) streams: Mutex<KeptStreams>,
     /// The version that was saved last. Locked while it is saved again.
     pub(super) saved: tokio::sync::Mutex<Option<Version>>,
 }
@@ -66,6 +66,8 @@ impl HttpSession {
         state: State,
         saved: Option<Version>,
     ) -> Arc<Self> {
+        // The session's own stream has the number from which the others count up.
+        let streams = KeptStreams::new(stream.number());
         Arc::new(Self {
             id,
             peer,
@@ -74,7 +76,7 @@ impl HttpSession {
                 state,
                 ledger: Ledger::default(),
             }),
-            streams: Mutex::default(),
+            streams: Mutex::new(streams),
             saved: tokio::sync::Mutex::new(saved),
         })
     }
@@ -148,7 +150,7 @@ impl HttpSession {
     /// A stream for the answer to one request.
     pub(crate) fn new_stream(&self) -> Arc<Stream> {
         let number = lock(&self.streams).next();
-        Stream::new(number, self.stream.rules().clone())
+        self.stream.another(number)
     }
 
     /// Keeps a stream, which the client can resume.

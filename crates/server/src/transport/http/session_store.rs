@@ -20,18 +20,15 @@ pub(crate) struct StoredSession {
     principal: Option<String>,
     /// When its life is over.
     pub(crate) dies: u64,
-    /// The last number of its streams.
-    pub(crate) streams: u64,
     pub(crate) peer: SavedSession,
 }
 
 impl StoredSession {
-    pub(crate) fn new(principal: &Principal, dies: Time, streams: u64, peer: SavedSession) -> Self {
+    pub(crate) fn new(principal: &Principal, dies: Time, peer: SavedSession) -> Self {
         Self {
             format: FORMAT,
             principal: (!principal.is_anonymous()).then(|| principal.id().to_owned()),
             dies: dies.0,
-            streams,
             peer,
         }
     }
@@ -95,18 +92,30 @@ pub(crate) async fn delete(inner: &Core, id: &str, seen: Version) -> Result<(), 
     Ok(())
 }
 
-/// Deletes sessions whose life is over, each with its instance. Returns their owners.
-pub(crate) async fn sweep(inner: &Core) -> Result<Vec<Principal>, StoreError> {
+/// Deletes a session that gives way to another, with its instance.
+pub(crate) async fn discard(inner: &Core, id: &str) -> Result<(), StoreError> {
+    let Some((stored, version)) = load(inner, id).await? else {
+        return Ok(());
+    };
+    match delete(inner, id, version).await {
+        Ok(()) => inner.end_instance(stored.peer.into_instance()).await,
+        // Another server uses it.
+        Err(StoreError::Conflict { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    Ok(())
+}
+
+/// Deletes sessions whose life is over, each with its instance.
+pub(crate) async fn sweep(inner: &Core) -> Result<(), StoreError> {
     const AT_ONCE: usize = 100;
     let now = store::Time(inner.clock.now().0);
-    let mut swept = Vec::new();
     for (key, record) in inner.store.expired(&KIND, now, AT_ONCE).await? {
         let stored = serde_json::from_slice::<StoredSession>(&record.value.bytes).ok();
         let delete = [Change::delete(key, record.version)];
         match inner.store.commit(&delete, &[], now).await {
             Ok(_) => {
                 if let Some(stored) = stored {
-                    swept.push(stored.principal());
                     inner.end_instance(stored.peer.into_instance()).await;
                 }
             }
@@ -114,5 +123,5 @@ pub(crate) async fn sweep(inner: &Core) -> Result<Vec<Principal>, StoreError> {
             Err(error) => return Err(error),
         }
     }
-    Ok(swept)
+    Ok(())
 }

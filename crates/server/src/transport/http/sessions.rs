@@ -1,10 +1,13 @@
 //! All sessions of the handshake era over HTTP: in memory, in the store, and their clocks.
 
+mod room;
+
 use crate::{
-    core::Core,
+    core::{Core, random_start::random_start},
     model::failure::Failure,
     outbound::{
-        Route, lock,
+        Route,
+        replay_memory::ReplayMemory,
         session_stream::SessionStream,
         stream::{Retention, StreamRules},
     },
@@ -13,9 +16,10 @@ use crate::{
         instance::{self, Arrival},
     },
     transport::http::{
-        options::HttpOptions,
         session::HttpSession,
         session_store::{self, StoredSession},
+        session_table::SessionTable,
+        settings::HttpOptions,
     },
 };
 use foldhash::fast::RandomState;
@@ -44,22 +48,21 @@ pub(crate) use crate::transport::http::session::SessionGuard;
 pub(crate) struct Sessions {
     inner: Arc<Core>,
     rules: session::Rules,
-    most: usize,
-    most_per_principal: usize,
     idle_stream: Duration,
+    /// What their streams keep.
+    replay: Arc<ReplayMemory>,
     /// Every request reads it, and hardly any writes.
     open: RwLock<OpenSessions>,
     /// The server ends, and opens no session. Set under the write lock of `open`.
     closing: AtomicBool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct OpenSessions {
     /// Those in memory.
     by_id: HashMap<Arc<str>, Arc<HttpSession>, RandomState>,
-    /// How many there are, in memory or in the store.
-    all: usize,
-    by_principal: HashMap<Principal, usize>,
+    /// All of them.
+    table: SessionTable,
     /// The task for the clocks was started.
     has_clock_task: bool,
 }
@@ -75,10 +78,13 @@ impl Sessions {
         Arc::new(Self {
             inner: Arc::clone(inner),
             rules: options.session,
-            most: options.sessions,
-            most_per_principal: options.most_per_principal(),
             idle_stream: options.idle_stream,
-            open: RwLock::default(),
+            replay: ReplayMemory::new(options.replay_memory),
+            open: RwLock::new(OpenSessions {
+                by_id: HashMap::default(),
+                table: SessionTable::new(options.sessions, options.most_per_principal()),
+                has_clock_task: false,
+            }),
             closing: AtomicBool::new(false),
         })
     }
@@ -91,11 +97,12 @@ impl Sessions {
         self.open.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A new session, and its first request. The streams of HTTP+SSE cannot be resumed.
+    /// A new session, and its first request. The streams of HTTP+SSE cannot be resumed. If there are
+    /// too many sessions, one that is not in use gives way.
     ///
     /// # Errors
     ///
-    /// 1060 if there are too many, 1077 if the server ends.
+    /// 1060 if there are too many that are in use, 1077 if the server ends.
     pub(crate) fn create(
         self: &Arc<Self>,
         principal: &Principal,
@@ -103,32 +110,29 @@ impl Sessions {
     ) -> Result<SessionGuard, Refusal> {
         let id = interlock_engine::random_id().map_err(io::Error::other);
         let id: Arc<str> = id.map_err(failed)?.into();
-        let stream = self.new_stream(0, retention);
+        let stream = self.new_stream(retention);
         let route = Route::Session(Arc::clone(&stream));
         let mut open = self.write();
-        let many = open.by_principal.get(principal).copied().unwrap_or(0);
         if self.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
-        if open.all >= self.most || many >= self.most_per_principal {
-            return Err(
-                Refusal::new(Code::ConcurrentLimitExceeded).because("too many sessions are open")
-            );
-        }
+        self.make_room(&mut open, principal)?;
         let rules = self.connection_rules(retention);
         let peer =
             ClientSession::new(&self.inner, principal.clone(), rules, route).map_err(failed)?;
         let now = self.inner.clock.now();
         let session = HttpSession::new(id, peer, stream, self.rules.first(now), None);
-        open.all += 1;
-        *open.by_principal.entry(principal.clone()).or_default() += 1;
         self.insert(&mut open, &session);
+        drop(open);
         Ok(self.guard(session, false, now))
     }
 
     /// Keeps a session in memory from now on, and runs its clocks.
     fn insert(self: &Arc<Self>, open: &mut OpenSessions, session: &Arc<HttpSession>) {
         self.save_on_write(session);
+        let dies = session.dies().unwrap_or_default();
+        let principal = session.peer.principal();
+        open.table.insert(&session.id, principal, dies);
         open.by_id
             .insert(Arc::clone(&session.id), Arc::clone(session));
         if !std::mem::replace(&mut open.has_clock_task, true) {
@@ -173,9 +177,10 @@ impl Sessions {
     }
 
     /// The stream of a session for messages that belong to no request.
-    fn new_stream(&self, number: u64, retention: Retention) -> Arc<SessionStream> {
+    fn new_stream(&self, retention: Retention) -> Arc<SessionStream> {
         let rules = self.stream_rules(retention);
-        SessionStream::new(number, rules, Arc::clone(&self.inner.clock))
+        let (replay, clock) = (Arc::clone(&self.replay), Arc::clone(&self.inner.clock));
+        SessionStream::new(random_start(), rules, replay, clock)
     }
 
     /// Begins a request of a session.
@@ -198,6 +203,10 @@ impl Sessions {
             }
         };
         let (guard, effects) = begun.ok_or_else(|| Refusal::new(Code::SessionInvalid))?;
+        let first = |effect: &Effect| matches!(effect, Effect::Load | Effect::Save);
+        if effects.iter().any(first) {
+            self.write().table.in_use(&guard.session.id);
+        }
         self.perform(&guard.session, effects).await?;
         Ok(guard)
     }
@@ -239,9 +248,7 @@ impl Sessions {
             return Err(invalid());
         }
         let retention = Retention::Replayable;
-        // Numbers are not used again: an event id of before would name another event.
-        let number = stored.streams + 1;
-        let stream = self.new_stream(number, retention);
+        let stream = self.new_stream(retention);
         let route = Route::Session(Arc::clone(&stream));
         let dies = Time(stored.dies);
         let rules = self.connection_rules(retention);
@@ -251,15 +258,19 @@ impl Sessions {
         instance::load(&peer, Arrival::Returning).await;
         let state = State::Idle { dies };
         let session = HttpSession::new(id.into(), peer, stream, state, Some(version));
-        lock(&session.streams).begin_after(number);
         let mut open = self.write();
         if self.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
         // Another request may have loaded it meanwhile.
-        if !open.by_id.contains_key(id) {
-            self.insert(&mut open, &session);
+        if open.by_id.contains_key(id) {
+            return Ok(());
         }
+        // One that another process has made takes up room here as a new one does.
+        if !open.table.contains(id) {
+            self.make_room(&mut open, principal)?;
+        }
+        self.insert(&mut open, &session);
         Ok(())
     }
 
@@ -325,8 +336,7 @@ impl Sessions {
         let Some(memory) = SavedSession::of(&session.peer) else {
             return Ok(());
         };
-        let streams = lock(&session.streams).last();
-        let stored = StoredSession::new(session.peer.principal(), dies, streams, memory);
+        let stored = StoredSession::new(session.peer.principal(), dies, memory);
         let written = match session_store::save(&self.inner, &session.id, &stored, *saved).await {
             // Another server has saved it, and will not again: the client is here now.
             Err(StoreError::Conflict { .. }) => {
@@ -348,6 +358,7 @@ impl Sessions {
         let mut open = self.write();
         if session.is_idle() {
             open.by_id.remove(&session.id);
+            open.table.unloaded(&session.id);
         }
     }
 
@@ -363,14 +374,9 @@ impl Sessions {
                 tokio::spawn(async move { sessions.step(&session, Input::Tick).await });
             }
         }
-        match session_store::sweep(&self.inner).await {
-            Ok(swept) => {
-                let mut open = self.write();
-                for principal in swept {
-                    open.release(&principal);
-                }
-            }
-            Err(error) => tracing::warn!(%error, "sessions that are over could not be removed"),
+        self.write().table.expire(now);
+        if let Err(error) = session_store::sweep(&self.inner).await {
+            tracing::warn!(%error, "sessions that are over could not be removed");
         }
     }
 
@@ -379,8 +385,8 @@ impl Sessions {
         // In this order: a request that does not find it in memory looks into the store.
         session.delete(&self.inner).await;
         let mut open = self.write();
+        open.table.remove(&session.id);
         if open.by_id.remove(&session.id).is_some() {
-            open.release(session.peer.principal());
             drop(open);
             tokio::spawn(Arc::clone(session).end(Arc::clone(&self.inner), self.rules));
         }
@@ -409,19 +415,6 @@ impl Sessions {
             }
         });
         futures_util::future::join_all(ends).await;
-    }
-}
-
-impl OpenSessions {
-    /// One session less.
-    fn release(&mut self, principal: &Principal) {
-        self.all = self.all.saturating_sub(1);
-        if let Some(many) = self.by_principal.get_mut(principal) {
-            *many -= 1;
-            if *many == 0 {
-                self.by_principal.remove(principal);
-            }
-        }
     }
 }
 

@@ -4,6 +4,7 @@ use crate::{
     outbound::{Route, stream::Retention},
     session::instance::{self, Arrival},
     transport::http::{
+        body::BodyBytes,
         endpoint::no_session,
         event_stream::{EventStream, EventStreamOptions},
         headers::{Accepts, KnownHeaders, is_json},
@@ -101,7 +102,6 @@ where
 {
     let headers = KnownHeaders::read(&parts.headers);
     let principal = http.admit(parts, &headers).await?;
-    let _in_flight = http.enter()?;
     if !is_json(&headers) {
         return Err(response::refused(&Refusal::new(Code::InvalidContentType)));
     }
@@ -122,10 +122,13 @@ where
             .because("the client does not read its stream, and too much waits there already");
         return Err(response::refused(&refusal));
     }
-    let bytes = http.read(body).await?;
+    let BodyBytes { bytes, share } = http.read(body).await?;
+    let _slot = http.enter(&principal)?;
+    let share = Arc::new(share);
     let route = Route::Session(Arc::clone(&session.stream));
     let _begun = http.inner.background.token();
     let inbound = session.peer.inbound(&route, http.inner.clock.now());
+    let inbound = inbound.counted(&share);
     http.inner
         .with_snapshot(|snapshot| inbound.on_message(&bytes, snapshot));
     Ok(response::accepted())

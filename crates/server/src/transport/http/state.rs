@@ -8,13 +8,14 @@ use crate::{
         event_stream::{EventStreamOptions, KeepAlive},
         headers::KnownHeaders,
         host_check::HostCheck,
-        options::HttpOptions,
+        in_flight::{InFlight, Slot},
         response::{self, ErrorResponse},
         sessions::Sessions,
+        settings::HttpOptions,
     },
 };
 use futures_util::FutureExt;
-use http::{StatusCode, request::Parts};
+use http::{HeaderValue, StatusCode, header, request::Parts};
 use hyper::body::Body;
 use interlock_engine::Principal;
 use interlock_proto::{
@@ -22,7 +23,6 @@ use interlock_proto::{
     frame::{ErrorId, Malformed},
 };
 use std::{io, pin::pin, sync::Arc, time::Duration};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 /// What all HTTP requests of a server share.
@@ -32,7 +32,7 @@ pub(crate) struct HttpState {
     host_check: HostCheck,
     authenticator: Option<Arc<dyn Authenticator>>,
     rates: RateLimits,
-    in_flight: Arc<Semaphore>,
+    in_flight: Arc<InFlight>,
     bodies: BodyReader,
     body_timeout: Duration,
     /// How long a POST waits for its answer before it becomes a stream.
@@ -43,9 +43,6 @@ pub(crate) struct HttpState {
     overdue: CancellationToken,
 }
 
-/// A request in flight: from its headers until its answer was read.
-pub(crate) type InFlight = OwnedSemaphorePermit;
-
 impl HttpState {
     /// # Errors
     ///
@@ -53,14 +50,13 @@ impl HttpState {
     pub(crate) fn new(inner: &Arc<Core>, options: &HttpOptions) -> io::Result<Arc<Self>> {
         let wrong =
             |names: Vec<String>| io::Error::new(io::ErrorKind::InvalidInput, names.join("; "));
-        let in_flight = options.in_flight.min(Semaphore::MAX_PERMITS);
         Ok(Arc::new(Self {
             inner: Arc::clone(inner),
             sessions: Sessions::new(inner, options),
             host_check: options.hosts.host_check().map_err(wrong)?,
             authenticator: options.authenticator.clone(),
             rates: RateLimits::new(options.rates, inner.clock.now()),
-            in_flight: Arc::new(Semaphore::new(in_flight)),
+            in_flight: InFlight::new(options.in_flight, options.in_flight_per_principal),
             bodies: BodyReader::new(inner.limits.bytes, options.body_memory),
             body_timeout: options.body_timeout,
             patience: options.patience,
@@ -92,15 +88,18 @@ impl HttpState {
         Ok(principal)
     }
 
-    /// Whether the client's address is needed.
-    pub(crate) const fn needs_address(&self) -> bool {
-        self.authenticator.is_some()
+    /// The origin of the page that sends a request, if it may come in.
+    pub(crate) fn page_origin<'a>(&self, parts: &'a Parts) -> Option<&'a HeaderValue> {
+        let origin = parts.headers.get(header::ORIGIN)?;
+        let headers = KnownHeaders::read(&parts.headers);
+        let checked = self.host_check.check(&parts.uri, &headers);
+        checked.is_ok().then_some(origin)
     }
 
-    /// Counts a request that may do work.
-    pub(crate) fn enter(&self) -> Result<InFlight, ErrorResponse> {
-        let in_flight = Arc::clone(&self.in_flight).try_acquire_owned();
-        in_flight.map_err(|_| response::refused(&Refusal::new(Code::BackpressureActive)))
+    /// Counts a request whose body has come.
+    pub(crate) fn enter(&self, principal: &Principal) -> Result<Arc<Slot>, ErrorResponse> {
+        let entered = self.in_flight.enter(principal);
+        entered.map_err(|refusal| response::refused(&refusal))
     }
 
     /// Does the work, unless it takes too long.
@@ -118,7 +117,7 @@ impl HttpState {
     }
 
     /// Reads the whole body, within bounds of size and time.
-    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes<'_>, ErrorResponse>
+    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes, ErrorResponse>
     where
         B: Body<Data: AsRef<[u8]>> + Unpin,
     {
@@ -132,7 +131,7 @@ impl HttpState {
             Some(Ok(bytes)) => return Ok(bytes),
             Some(Err(BodyError::TooLarge)) => Malformed::too_large(&self.inner.limits).refusal,
             Some(Err(BodyError::NoRoom)) => Refusal::new(Code::QueueByteCapExceeded)
-                .because("the messages that are being read are too large together"),
+                .because("the messages that are being read and worked on are too large together"),
             Some(Err(BodyError::Broken)) => {
                 Refusal::new(Code::ProtocolError).because("the body could not be read")
             }

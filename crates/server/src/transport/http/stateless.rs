@@ -13,16 +13,17 @@ use crate::{
     dispatch::{self, Plan, Request as DispatchRequest},
     outbound::{
         Route,
-        exchange::{Exchange, First, OpenStream},
+        exchange::{Exchange, Exchanged, First},
         stream::{Retention, Stream, StreamRules},
         subscribers::{ChangeStream, QuotaOwner},
     },
     transport::http::{
-        endpoint::first,
+        endpoint::{Client, Counted, first},
         event_stream::{EventStream, EventStreamOptions},
-        headers::{KnownHeaders, check_standard},
+        headers::{KnownHeaders, check_name, check_standard},
+        in_flight::Slot,
         response::{self, ErrorResponse, Response},
-        state::{HttpState, InFlight},
+        state::HttpState,
     },
     wire::{self, AnswerKind, result::Answer},
 };
@@ -40,8 +41,8 @@ use std::{borrow::Cow, sync::Arc};
 pub(crate) async fn serve(
     http: &Arc<HttpState>,
     headers: &KnownHeaders<'_>,
-    principal: Principal,
-    in_flight: InFlight,
+    client: Client,
+    counted: Counted,
     request: &Request<'_>,
     modern: &Modern<'_>,
 ) -> Result<Response, ErrorResponse> {
@@ -49,9 +50,10 @@ pub(crate) async fn serve(
         let status = response::stateless_status(AnswerKind::Error(refusal.rpc_code()));
         response::with_status(status, &ErrorId::Known(request.id.clone()), refusal)
     };
-    let planned = plan(http, headers, &principal, request, modern);
+    let planned = plan(http, headers, &client.principal, request, modern);
     let Some(plan) = planned.map_err(|refusal| refuse(&refusal))? else {
-        return listen(http, principal, in_flight, request).map_err(|refusal| refuse(&refusal));
+        let slot = counted.slot;
+        return listen(http, client, slot, request).map_err(|refusal| refuse(&refusal));
     };
     match plan {
         Plan::Ready(result) => {
@@ -66,9 +68,16 @@ pub(crate) async fn serve(
             let status = response::stateless_status(kind);
             Ok(response::json(status, line.into()))
         }
-        Plan::Call(start, round) => {
-            Ok(run(http, principal, in_flight, request, modern, start, round).await)
-        }
+        Plan::Call(start, round) => Ok(run(
+            http,
+            client.principal,
+            counted,
+            request,
+            modern,
+            start,
+            round,
+        )
+        .await),
     }
 }
 
@@ -81,13 +90,15 @@ fn plan(
     modern: &Modern<'_>,
 ) -> Result<Option<Plan>, Refusal> {
     let version = modern.version;
+    check_standard(headers, version.as_str(), &request.method).map_err(mismatch)?;
     let method = Method::parse(&request.method);
-    let name = method.and_then(|method| name(method, request));
-    check_standard(headers, version.as_str(), &request.method, name.as_deref())
-        .map_err(mismatch)?;
     let method = method.ok_or_else(|| Refusal::method_not_found(&request.method))?;
     http.inner.with_snapshot(|snapshot| {
+        // A method that this server does not have is not found, whatever else is wrong.
         snapshot.allows(method, version)?;
+        if let Some(name) = name(method, request) {
+            check_name(headers, &name).map_err(mismatch)?;
+        }
         if http.sessions.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
@@ -148,7 +159,7 @@ pub(super) fn mismatch(why: String) -> Refusal {
 async fn run(
     http: &Arc<HttpState>,
     principal: Principal,
-    in_flight: InFlight,
+    Counted { slot, share }: Counted,
     request: &Request<'_>,
     modern: &Modern<'_>,
     start: Start,
@@ -165,10 +176,9 @@ async fn run(
         },
         progress: modern.progress.map(RawValue::to_owned),
         meta: http.inner.kept_meta(request.params.as_ref()),
+        _body: Some(share),
     };
-    let exchange = Exchange::new(Alone {
-        _in_flight: in_flight,
-    });
+    let exchange = Exchange::new(Alone { slot });
     let _expected = exchange.expect_reader();
     let route = Route::Own(Arc::clone(&exchange));
     let signals = SignalSender::default();
@@ -244,13 +254,13 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A request of no session, which is counted while its exchange lasts.
+/// A request of no session.
 #[derive(Debug)]
 struct Alone {
-    _in_flight: InFlight,
+    slot: Arc<Slot>,
 }
 
-impl OpenStream for Alone {
+impl Exchanged for Alone {
     fn open_stream(&self) -> Arc<Stream> {
         let rules = StreamRules {
             retention: Retention::Once,
@@ -259,21 +269,25 @@ impl OpenStream for Alone {
         };
         Stream::new(0, rules)
     }
+
+    fn asks_person(&self) {
+        self.slot.release();
+    }
 }
 
-/// Opens a stream of changes, which stays open until either side ends it.
+/// Opens a stream of changes, which stays open until either side ends it. It is bounded by what may
+/// be listened to, and is not in flight: nothing is done for it until something changes.
 fn listen(
     http: &Arc<HttpState>,
-    principal: Principal,
-    in_flight: InFlight,
+    client: Client,
+    slot: Arc<Slot>,
     request: &Request<'_>,
 ) -> Result<Response, Refusal> {
     let params = request.params.as_ref().map(Params::get);
-    let (filter, registration) =
-        dispatch::listen::register(&http.inner, params, QuotaOwner::Principal(principal))?;
-    let exchange = Exchange::new(Alone {
-        _in_flight: in_flight,
-    });
+    let owner = QuotaOwner::over_http(client.principal, client.address);
+    let (filter, registration) = dispatch::listen::register(&http.inner, params, owner)?;
+    slot.release();
+    let exchange = Exchange::new(Alone { slot });
     let route = Route::Own(Arc::clone(&exchange));
     route.send_required(|out| wire::subscription_acknowledged(out, &request.id, &filter));
     registration.activate(ChangeStream {
@@ -284,10 +298,10 @@ fn listen(
     Ok(events(http, &exchange, registration))
 }
 
-/// The stream of an exchange. The request is in flight until it was read.
+/// The stream of an exchange, and what ends with it.
 fn events(http: &HttpState, exchange: &Arc<Exchange>, guard: impl Send + 'static) -> Response {
     let options = EventStreamOptions {
-        guard: Some(Box::new((guard, Arc::clone(exchange)))),
+        guard: Some(Box::new(guard)),
         ..http.stream_options()
     };
     response::events(EventStream::new(&exchange.stream(), options))

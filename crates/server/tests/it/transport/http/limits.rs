@@ -3,12 +3,12 @@
 use crate::support::{
     http::{ALICE, BOB, SESSIONS, is_served, modern_call, plain, tokens, verdict},
     messages::text,
-    puppet::{Act, acting, begin_all},
+    puppet::{Act, Did, acting, begin_all},
 };
 use interlock::{HttpOptions, Rates};
 use interlock_proto::session;
 use interlock_testkit::{
-    ManualClock,
+    ManualClock, soon,
     web::{Hello, Request, Session, Site},
 };
 use serde_json::json;
@@ -59,7 +59,7 @@ async fn sessions_that_end_by_themselves_make_room() {
     let refused = site.send(Hello::version(SESSIONS).request()).await;
     assert_eq!(verdict(refused).await.2, Some(1060));
     clock.advance(Duration::from_secs(25 * 60 * 60));
-    let two = interlock_testkit::soon("there must be room", async {
+    let two = soon("there must be room", async {
         loop {
             let answer = site.send(Hello::version(SESSIONS).request()).await;
             if answer.status == 200 && answer.header("mcp-session-id").is_some() {
@@ -198,9 +198,15 @@ async fn further_connections_wait_until_there_is_room() {
     assert_eq!(second.await.unwrap(), 200);
 }
 
+/// Each client hangs up on its call; then the server is as free as before for others.
 #[tokio::test]
-async fn calls_whose_clients_have_left_are_in_flight_until_they_end() {
-    let (site, mut puppet) = acting(HttpOptions::default().in_flight(2)).await;
+async fn calls_that_nobody_reads_cost_others_nothing_and_count_in_their_session() {
+    let rules = session::Rules {
+        max_running: 2,
+        ..session::Rules::default()
+    };
+    let options = HttpOptions::default().in_flight(1).session(rules);
+    let (site, mut puppet) = acting(options).await;
     let session = Session::open(&site).await;
     let mut calls = Vec::new();
     for _ in 0..2 {
@@ -209,32 +215,173 @@ async fn calls_whose_clients_have_left_are_in_flight_until_they_end() {
         calls.push(puppet.call().await);
         open.abort();
         let _ = open.await;
+        soon("others must be served", is_free(&site)).await;
     }
-    // However long ago they left: nobody gets more done at once by leaving.
-    for _ in 0..20 {
-        let answer = site
-            .send(modern_call(2, "echo", json!({"text": "x"})))
-            .await;
-        let (_, _, refusal) = verdict(answer).await;
-        assert!(
-            [Some(1001), Some(1005), Some(1060)].contains(&refusal),
-            "{refusal:?}"
-        );
-    }
+    let refused = verdict(site.send(session.ask("ping", json!({}))).await).await;
+    assert_eq!(refused.2, Some(1001));
     for call in &calls {
         call.tell(Act::Return("done"));
     }
-    let room = async {
-        while site
+    let served = async { while site.send(session.ask("ping", json!({}))).await.status != 200 {} };
+    soon("the session must have room again", served).await;
+}
+
+/// Asks until the one slot is free: the server learns in its own time that a client has left.
+async fn is_free(site: &Site) {
+    while site
+        .send(modern_call(2, "echo", json!({"text": "x"})))
+        .await
+        .status
+        != 200
+    {}
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_a_person_costs_others_nothing() {
+    let (site, mut puppet) = acting(HttpOptions::default().in_flight(1)).await;
+    let session = Hello::version(SESSIONS)
+        .capabilities(json!({"elicitation": {}}))
+        .open(&site)
+        .await;
+    let web = site.web();
+    let request = session.tool("act", json!({}));
+    let open = tokio::spawn(async move { web.send(request).await.events() });
+    let mut call = puppet.call().await;
+    assert_ne!(
+        site.send(modern_call(1, "echo", json!({"text": "x"})))
+            .await
+            .status,
+        200
+    );
+    call.tell(Act::Age);
+    let mut events = open.await.unwrap();
+    let question = events.message().await.unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    // The stream of the question is open and read all the while.
+    is_served(&session).await;
+    let declined = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
+    session.tell(&declined).await;
+    assert_eq!(call.did().await, Did::Asked(Ok("None".to_owned())));
+    call.tell(Act::Return("done"));
+    assert_eq!(text(&events.message().await.unwrap()), "done");
+}
+
+#[tokio::test]
+async fn who_sends_headers_and_no_body_costs_others_nothing() {
+    let options = HttpOptions::default().in_flight(1);
+    let site = Site::open(&plain().build().unwrap(), options).await;
+    let mut raws = Vec::new();
+    for _ in 0..3 {
+        let mut raw = site.web().raw().await;
+        raw.send(
+            "POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
+             accept: application/json, text/event-stream\r\ncontent-length: 100\r\n\r\n{",
+        )
+        .await;
+        raws.push(raw);
+    }
+    for _ in 0..3 {
+        let answer = site
             .send(modern_call(2, "echo", json!({"text": "x"})))
-            .await
-            .json()
-            .await
-            .get("result")
-            .is_none()
-        {}
-    };
-    interlock_testkit::soon("there must be room again", room).await;
+            .await;
+        assert_eq!(answer.status, 200);
+    }
+}
+
+#[tokio::test]
+async fn a_principal_has_its_share_of_what_is_in_flight() {
+    let options = HttpOptions::default()
+        .in_flight(3)
+        .in_flight_per_principal(1)
+        .authenticator(tokens());
+    let (site, mut puppet) = acting(options).await;
+    let alices = || modern_call(1, "act", json!({})).token(ALICE);
+    let (open, calls) = begin_all(&site, &mut puppet, [alices()]).await;
+    let (status, _, refusal) = verdict(site.send(alices()).await).await;
+    assert_eq!((status, refusal), (429, Some(1001)));
+    let bobs = modern_call(2, "echo", json!({"text": "x"})).token(BOB);
+    assert_eq!(site.send(bobs).await.status, 200);
+    calls[0].tell(Act::Return("done"));
+    for answer in open {
+        assert_eq!(text(&answer.await.unwrap()), "done");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_has_used_gives_way_and_one_in_use_does_not() {
+    let site = Site::open(
+        &plain().build().unwrap(),
+        HttpOptions::default().sessions(2),
+    )
+    .await;
+    let used = Session::open(&site).await;
+    let unused = Hello::version(SESSIONS).open_only(&site).await;
+    let third = Session::open(&site).await;
+    assert_eq!(site.send(unused.ask("ping", json!({}))).await.status, 404);
+    is_served(&used).await;
+    is_served(&third).await;
+    let refused = site.send(Hello::version(SESSIONS).request()).await;
+    assert_eq!(verdict(refused).await.2, Some(1060));
+}
+
+/// Both are used once and left alone, and have long to live.
+#[tokio::test]
+async fn of_sessions_that_have_left_memory_the_least_recently_used_gives_way() {
+    let clock = Arc::new(ManualClock::new());
+    let server = plain().clock(clock.clone()).build().unwrap();
+    let site = Site::open(&server, HttpOptions::default().sessions(2)).await;
+    let first = Session::open(&site).await;
+    let second = Session::open(&site).await;
+    clock.advance(Duration::from_secs(20 * 60));
+    is_served(&first).await;
+    clock.advance(Duration::from_secs(20 * 60));
+    let third = soon("one must give way", async {
+        loop {
+            let answer = site.send(Hello::version(SESSIONS).request()).await;
+            if answer.status == 200 {
+                return;
+            }
+            clock.advance(Duration::from_secs(1));
+        }
+    });
+    third.await;
+    is_served(&first).await;
+    assert_eq!(site.send(second.ask("ping", json!({}))).await.status, 404);
+}
+
+/// Only the oldest of what nobody has fetched is gone.
+#[tokio::test]
+async fn all_sessions_together_keep_only_so_much_for_those_who_come_back() {
+    const EACH: usize = 64 * 1024;
+    let shout = interlock::Tool::new(
+        "shout",
+        |_: interlock::NoArguments, context: interlock::Context| async move {
+            context.progress(1.0, None, None).await;
+            "x".repeat(EACH)
+        },
+    );
+    let options = HttpOptions::default().replay_memory(4 * EACH);
+    let site = Site::open(&plain().tool(shout).build().unwrap(), options).await;
+    let mut ids = Vec::new();
+    for _ in 0..8 {
+        let session = Session::open(&site).await;
+        let params = json!({"name": "shout", "_meta": {"progressToken": 1}});
+        let request = session.ask("tools/call", params);
+        let mut events = session.send(request).await.events();
+        events.event().await.unwrap();
+        let first = events.last_id().to_owned();
+        while events.event().await.is_some() {}
+        ids.push((session, first));
+    }
+    let mut kept = Vec::new();
+    for (session, id) in &ids {
+        let answer = session
+            .send(session.get().header("last-event-id", id))
+            .await;
+        kept.push(answer.status == 200);
+    }
+    assert_eq!(kept.iter().filter(|kept| **kept).count(), 3, "{kept:?}");
+    assert!(kept.is_sorted(), "{kept:?}");
 }
 
 #[tokio::test]
@@ -293,7 +440,7 @@ async fn listeners_that_leave_give_their_place_back() {
                 }
             }
         };
-        let mut events = interlock_testkit::soon("there must be room again", listened).await;
+        let mut events = soon("there must be room again", listened).await;
         events.event().await.unwrap();
     }
 }

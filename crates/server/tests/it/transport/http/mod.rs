@@ -5,6 +5,7 @@ mod backpressure;
 mod batches;
 mod calls;
 mod connection_reuse;
+mod cors;
 mod edge_cases;
 mod exchange;
 mod hostile_clients;

@@ -164,6 +164,58 @@ async fn event_ids_of_before_mean_nothing_and_end_no_session() {
     }
 }
 
+/// The first server has written down only that there is a session, as if it had crashed.
+#[tokio::test]
+async fn no_id_of_before_a_crash_names_another_stream_or_another_question() {
+    let houses = Houses::new(plain_with_count);
+    let (first, second) = (houses.open().await, houses.open().await);
+    let session = Hello::version(SESSIONS)
+        .capabilities(json!({"elicitation": {}}))
+        .token(ALICE)
+        .open(&first)
+        .await;
+    // It is written down that the client is ready.
+    session.call("count", json!({})).await;
+    let mut asked = Vec::new();
+    for site in [&first, &second] {
+        let mut events = site.send(session.tool("ask_age", json!({}))).await.events();
+        let question = events.message().await.unwrap();
+        assert_eq!(question["method"], "elicitation/create");
+        asked.push((question["id"].clone(), events.last_id().to_owned(), events));
+    }
+    let [(old, old_event, _), (new, new_event, _open)] = &asked[..] else {
+        panic!("there are two");
+    };
+    assert_ne!(old, new);
+    assert_ne!(old_event, new_event);
+    let resumed = session.get().header("last-event-id", old_event);
+    assert_eq!(second.send(resumed).await.status, 400);
+    let resumed = session.get().header("last-event-id", new_event);
+    assert_eq!(second.send(resumed).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_session_of_before_counts_among_those_of_the_next_server() {
+    let houses = Houses::new(plain_with_count);
+    let first = houses.open().await;
+    let session = alice(&first).await;
+    session.call("count", json!({})).await;
+    close(first).await;
+    let builder = plain_with_count().store(houses.store.clone());
+    let server = builder.clock(houses.clock.clone()).build().unwrap();
+    let second = Site::open(&server, authenticated().sessions(1)).await;
+    let (status, _) = sent(second.web(), session.ask("ping", json!({}))).await;
+    assert_eq!(status, 200);
+    let hello = || Hello::version(SESSIONS).token(ALICE).request();
+    let (_, refused) = sent(second.web(), hello()).await;
+    assert_eq!(
+        refused["error"]["data"]["refusal"]["code"], 1060,
+        "{refused}"
+    );
+    second.send(session.delete()).await;
+    assert_eq!(second.send(hello()).await.status, 200);
+}
+
 #[tokio::test]
 async fn a_store_that_nobody_shares_makes_other_sessions() {
     let (one, two) = (Houses::new(plain_with_count), Houses::new(plain_with_count));

@@ -380,6 +380,33 @@ async fn both_eras_are_served_at_one_endpoint_in_any_order() {
     assert_eq!(answer["result"]["resultType"], "complete");
 }
 
+/// A request for tasks, which no server has here, without the header that names the task.
+#[tokio::test]
+async fn a_method_that_the_server_does_not_have_is_not_found_whatever_its_headers_lack() {
+    let site = plain_site().await;
+    for method in ["tasks/get", "tasks/cancel", "nobody/knows"] {
+        let request = Request::modern(1, method, json!({"taskId": "t"}));
+        let (status, code, _) = verdict(site.send(request).await).await;
+        assert_eq!((status, code), (404, -32601), "{method}");
+    }
+}
+
+#[tokio::test]
+async fn a_header_with_a_version_that_is_not_served_is_told_which_are() {
+    let site = plain_site().await;
+    let list = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"});
+    let told = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    for request in [Request::post(&list), Request::post(&told), Request::get()] {
+        let answer = site.send(request.header("mcp-protocol-version", "2099-01-01"));
+        let (status, body) = answer.await.refused().await;
+        assert_eq!(status, 400, "{body}");
+        let data = &body["error"]["data"];
+        assert_eq!(body["error"]["code"], -32022, "{body}");
+        assert_eq!(data["requested"], "2099-01-01", "{body}");
+        assert_eq!(data["supported"][0], "2026-07-28", "{body}");
+    }
+}
+
 #[tokio::test]
 async fn nothing_is_remembered_from_one_request_to_the_next() {
     let site = plain_site().await;

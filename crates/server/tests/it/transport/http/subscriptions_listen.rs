@@ -5,7 +5,7 @@ use crate::support::{
     messages::{modern, request, text},
     tools::tool,
 };
-use interlock::{HttpOptions, Server};
+use interlock::{Bounds, HttpOptions, Server};
 use interlock_testkit::{
     connect, soon,
     web::{Events, Item, Request, Session, Site},
@@ -299,8 +299,12 @@ async fn on_stdio_each_subscription_is_told_by_its_id() {
 
 #[tokio::test]
 async fn listeners_that_leave_are_forgotten() {
-    let server = plain().build().unwrap();
-    let site = Site::open(&server, HttpOptions::default().in_flight(4)).await;
+    let bounds = Bounds {
+        all_listens: 4,
+        ..Bounds::default()
+    };
+    let server = plain().bounds(bounds).build().unwrap();
+    let site = Site::open(&server, HttpOptions::default()).await;
     // Were they not, there would soon be no room for more.
     for id in 0..40 {
         let web = site.web();

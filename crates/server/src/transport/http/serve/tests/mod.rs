@@ -41,10 +41,6 @@ struct Site(Router);
 impl Respond for Site {
     type Body = body::Body;
 
-    fn needs_address(&self) -> bool {
-        true
-    }
-
     async fn respond(&self, request: Request<Incoming>) -> Response<body::Body> {
         let router = TowerToHyperService::new(self.0.clone());
         router.call(request).await.unwrap()

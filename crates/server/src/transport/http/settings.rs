@@ -27,7 +27,9 @@ pub struct HttpOptions {
     pub(crate) sessions: usize,
     sessions_per_principal: Option<usize>,
     pub(crate) in_flight: usize,
+    pub(crate) in_flight_per_principal: usize,
     pub(crate) body_memory: usize,
+    pub(crate) replay_memory: usize,
     pub(crate) patience: Duration,
     pub(crate) keep_alive: Duration,
     pub(crate) retry: Duration,
@@ -49,7 +51,9 @@ impl Default for HttpOptions {
             sessions: 10_000,
             sessions_per_principal: None,
             in_flight: 10_000,
+            in_flight_per_principal: 1_000,
             body_memory: 256 * 1024 * 1024,
+            replay_memory: 256 * 1024 * 1024,
             patience: Duration::from_secs(3),
             keep_alive: Duration::from_secs(15),
             retry: Duration::from_secs(1),
@@ -97,7 +101,8 @@ impl HttpOptions {
         self
     }
 
-    /// How many sessions there may be. Default: 10,000.
+    /// How many sessions there may be. Default: 10,000. When there are so many, a new one takes the
+    /// place of the one that was used least recently, if that is not in use.
     pub const fn sessions(mut self, most: usize) -> Self {
         self.sessions = most;
         self
@@ -118,17 +123,35 @@ impl HttpOptions {
         self.sessions_per_principal.unwrap_or(default)
     }
 
-    /// How many POST requests may be in flight in all, from their headers until the answer is read.
-    /// Default: 10,000.
+    /// How many POST requests may be in flight in all, from the end of the body until the answer is
+    /// read. Default: 10,000.
+    ///
+    /// A call that waits for a person, and one whose client has left, is not in flight;
+    /// [`max_running`](session::Rules::max_running) of its session bounds it.
     pub const fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = most;
         self
     }
 
-    /// How many bytes the bodies that are being read may have together. Default: 256 MiB. A body for
-    /// which there is no room is refused with 429.
+    /// How many of them may be one principal's. Default: 1,000. Anonymous clients cannot be told
+    /// apart, and have no share.
+    pub const fn in_flight_per_principal(mut self, most: usize) -> Self {
+        self.in_flight_per_principal = most;
+        self
+    }
+
+    /// How many bytes the bodies of requests may have together, until their calls are over.
+    /// Default: 256 MiB. A body for which there is no room is refused with 429. An eighth is for
+    /// bodies of up to 64 KiB alone.
     pub const fn body_memory(mut self, bytes: usize) -> Self {
         self.body_memory = bytes;
+        self
+    }
+
+    /// How many bytes all sessions may keep together for clients that come back for what they have
+    /// missed. Default: 256 MiB. When it is more, what was kept for longest is dropped.
+    pub const fn replay_memory(mut self, bytes: usize) -> Self {
+        self.replay_memory = bytes;
         self
     }
 
