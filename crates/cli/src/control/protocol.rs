@@ -13,12 +13,6 @@ pub(super) const MOST_ANSWER: usize = 16 * 1024 * 1024;
 /// How many instances one answer tells of.
 pub(super) const PAGE: usize = 10;
 
-/// Larger arguments of a call are told by their beginning, in bytes of JSON.
-const MOST_ARGUMENTS: usize = 16 * 1024;
-
-/// How much of them is told then, in characters.
-const BEGINNING: usize = 1_000;
-
 /// What an operator wants.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
@@ -92,7 +86,7 @@ async fn perform(operator: Operator, peer: &str, request: Request) -> Result<Val
     let summary = match request {
         Request::Pending { after } => {
             let waiting = operator.waiting(after.as_deref(), PAGE).await?;
-            return Ok(waiting.iter().map(told).collect());
+            return Ok(json!(waiting));
         }
         Request::Approve { approval, decision } => {
             let Decision {
@@ -119,30 +113,7 @@ async fn perform(operator: Operator, peer: &str, request: Request) -> Result<Val
             by(&decision).reset(instance, reason).await?
         }
     };
-    Ok(told(&summary))
-}
-
-/// An instance as JSON, without arguments that nobody would read to their end.
-fn told(summary: &interlock::Summary) -> Value {
-    let mut told = serde_json::to_value(summary).unwrap_or_else(|error| {
-        // Nothing in it has keys that are no text.
-        json!({ "id": summary.id, "unreadable": error.to_string() })
-    });
-    let held = told.pointer_mut("/held/args").into_iter();
-    held.for_each(shorten);
-    let asked = told["approvals"].as_array_mut().into_iter().flatten();
-    asked
-        .filter_map(|one| one.get_mut("args"))
-        .for_each(shorten);
-    told
-}
-
-fn shorten(arguments: &mut Value) {
-    let text = arguments.to_string();
-    if text.len() > MOST_ARGUMENTS {
-        let beginning: String = text.chars().take(BEGINNING).collect();
-        *arguments = format!("{beginning}… ({} bytes)", text.len()).into();
-    }
+    Ok(json!(summary))
 }
 
 #[cfg(test)]
@@ -194,19 +165,5 @@ mod tests {
         let answered = answer(&operator, "ann", br#"{"do":"pending"}"#).await;
         let why = Answer::Error("the server has no workflow".to_owned());
         assert_eq!(answered, why);
-    }
-
-    #[test]
-    fn large_arguments_are_told_by_their_beginning() {
-        let mut small = json!({"a": 1});
-        shorten(&mut small);
-        assert_eq!(small, json!({"a": 1}));
-        let mut large = json!({"a": "x".repeat(MOST_ARGUMENTS)});
-        let bytes = large.to_string().len();
-        shorten(&mut large);
-        let text = large.as_str().unwrap();
-        assert!(text.starts_with(r#"{"a":"xxx"#), "{text}");
-        assert!(text.ends_with(&format!("xxx… ({bytes} bytes)")), "{text}");
-        assert!(text.len() < 2 * BEGINNING);
     }
 }
