@@ -7,13 +7,14 @@ use crate::{
         CallToolResult, GetPromptResult, JsonObject, PromptModel, ReadResourceResult,
         ResourceModel, ResourceTemplateModel, ToolModel, failure::Failure,
     },
-    mount::{
-        Mounted,
-        call::{self, HandlerRequest},
-    },
+    mount::{Mounted, call},
 };
 use interlock_workflow::UriTemplate;
-use rmcp::model::{Reference, ServerResult};
+use rmcp::model::{
+    ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientRequest, CompleteRequest,
+    CompleteRequestParams, CompletionContext, GetPromptRequest, GetPromptRequestParams,
+    ReadResourceRequest, ReadResourceRequestParams, Reference, ServerResult,
+};
 use std::sync::Arc;
 
 impl Mounted {
@@ -104,7 +105,8 @@ impl Mounted {
         arguments: JsonObject,
         context: Context,
     ) -> Result<CallToolResult, Failure> {
-        let request = HandlerRequest::Tool { name, arguments };
+        let params = CallToolRequestParams::new(name).with_arguments(arguments);
+        let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
         let ServerResult::CallToolResult(result) = call::run(self, request, context).await? else {
             return Err(Failure::new("what the handler answers is no tool result"));
         };
@@ -116,7 +118,8 @@ impl Mounted {
         uri: String,
         context: Context,
     ) -> Result<ReadResourceResult, Failure> {
-        let request = HandlerRequest::Resource { uri };
+        let params = ReadResourceRequestParams::new(uri);
+        let request = ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params));
         let ServerResult::ReadResourceResult(result) = call::run(self, request, context).await?
         else {
             return Err(Failure::new("what the handler answers is no resource"));
@@ -130,7 +133,8 @@ impl Mounted {
         arguments: JsonObject,
         context: Context,
     ) -> Result<GetPromptResult, Failure> {
-        let request = HandlerRequest::Prompt { name, arguments };
+        let params = GetPromptRequestParams::new(name).with_arguments(arguments);
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
         let ServerResult::GetPromptResult(result) = call::run(self, request, context).await? else {
             return Err(Failure::new("what the handler answers is no prompt"));
         };
@@ -144,11 +148,13 @@ impl Mounted {
         partial: Partial,
         context: Context,
     ) -> Result<Completion, Failure> {
-        let request = HandlerRequest::Completion {
-            of,
-            argument,
-            partial,
-        };
+        let argument = ArgumentInfo::new(argument, partial.value);
+        let mut params = CompleteRequestParams::new(of, argument);
+        if !partial.arguments.is_empty() {
+            let known = partial.arguments.into_iter().collect();
+            params = params.with_context(CompletionContext::with_arguments(known));
+        }
+        let request = ClientRequest::CompleteRequest(CompleteRequest::new(params));
         let ServerResult::CompleteResult(result) = call::run(self, request, context).await? else {
             return Err(Failure::new("what the handler answers is no completion"));
         };

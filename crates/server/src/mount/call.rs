@@ -13,9 +13,8 @@
 )]
 
 use crate::{
-    api::Partial,
     context::Context,
-    model::{JsonObject, failure::Failure},
+    model::failure::Failure,
     mount::{
         Mounted, convert,
         questions::{self, QuestionKeys},
@@ -31,12 +30,10 @@ use interlock_workflow::Kind;
 use rmcp::{
     RoleServer, Service,
     model::{
-        ArgumentInfo, CallToolRequest, CallToolRequestParams, ClientNotification, ClientRequest,
-        ClientResult, CompleteRequest, CompleteRequestParams, CompletionContext, ErrorData,
-        GetPromptRequest, GetPromptRequestParams, Implementation, InputRequiredResult,
-        InputResponses, ProgressNotificationParam, ProgressToken, ReadResourceRequest,
-        ReadResourceRequestParams, Reference, RequestId, ServerConfig, ServerNotification,
-        ServerRequest, ServerResult,
+        CallToolRequest, ClientNotification, ClientRequest, ClientResult, ErrorData,
+        GetPromptRequest, Implementation, InputRequiredResult, InputResponses,
+        ProgressNotificationParam, ProgressToken, ReadResourceRequest, RequestId, ServerConfig,
+        ServerNotification, ServerRequest, ServerResult,
     },
     service::{NotificationContext, RequestContext},
 };
@@ -56,67 +53,13 @@ const MOST_ROUNDS: usize = 10;
 /// A person has done at a URL what they were asked to do. rmcp has no type for it.
 const VISITED: &str = "notifications/elicitation/complete";
 
-/// What a handler is called for.
-#[derive(Clone, Debug)]
-pub(super) enum HandlerRequest {
-    Tool {
-        name: String,
-        arguments: JsonObject,
-    },
-    Resource {
-        uri: String,
-    },
-    Prompt {
-        name: String,
-        arguments: JsonObject,
-    },
-    Completion {
-        of: Reference,
-        argument: String,
-        partial: Partial,
-    },
-}
-
-impl HandlerRequest {
-    const fn kind(&self) -> Kind {
-        match self {
-            Self::Tool { .. } => Kind::Tool,
-            Self::Resource { .. } => Kind::Resource,
-            Self::Prompt { .. } | Self::Completion { .. } => Kind::Prompt,
-        }
-    }
-
-    fn with_input(&self, input: CollectedInput) -> ClientRequest {
-        match self.clone() {
-            Self::Tool { name, arguments } => {
-                let mut params = CallToolRequestParams::new(name).with_arguments(arguments);
-                (params.input_responses, params.request_state) = (input.answers, input.state);
-                ClientRequest::CallToolRequest(CallToolRequest::new(params))
-            }
-            Self::Resource { uri } => {
-                let mut params = ReadResourceRequestParams::new(uri);
-                (params.input_responses, params.request_state) = (input.answers, input.state);
-                ClientRequest::ReadResourceRequest(ReadResourceRequest::new(params))
-            }
-            Self::Prompt { name, arguments } => {
-                let mut params = GetPromptRequestParams::new(name).with_arguments(arguments);
-                (params.input_responses, params.request_state) = (input.answers, input.state);
-                ClientRequest::GetPromptRequest(GetPromptRequest::new(params))
-            }
-            Self::Completion {
-                of,
-                argument,
-                partial,
-            } => {
-                let argument = ArgumentInfo::new(argument, partial.value);
-                let mut params = CompleteRequestParams::new(of, argument);
-                if !partial.arguments.is_empty() {
-                    let known = partial.arguments.into_iter().collect();
-                    params = params.with_context(CompletionContext::with_arguments(known));
-                }
-                ClientRequest::CompleteRequest(CompleteRequest::new(params))
-            }
-        }
+/// Of what kind a request is to the handler.
+const fn kind(request: &ClientRequest) -> Kind {
+    match request {
+        ClientRequest::CallToolRequest(_) => Kind::Tool,
+        ClientRequest::ReadResourceRequest(_) => Kind::Resource,
+        // A prompt or a completion.
+        _ => Kind::Prompt,
     }
 }
 
@@ -125,6 +68,28 @@ impl HandlerRequest {
 struct CollectedInput {
     answers: Option<InputResponses>,
     state: Option<String>,
+}
+
+impl CollectedInput {
+    /// The request, with this input.
+    fn added_to(self, request: &ClientRequest) -> ClientRequest {
+        let mut request = request.clone();
+        let (answers, state) = match &mut request {
+            ClientRequest::CallToolRequest(CallToolRequest { params, .. }) => {
+                (&mut params.input_responses, &mut params.request_state)
+            }
+            ClientRequest::ReadResourceRequest(ReadResourceRequest { params, .. }) => {
+                (&mut params.input_responses, &mut params.request_state)
+            }
+            ClientRequest::GetPromptRequest(GetPromptRequest { params, .. }) => {
+                (&mut params.input_responses, &mut params.request_state)
+            }
+            // Completions ask for nothing.
+            _ => return request,
+        };
+        (*answers, *state) = (self.answers, self.state);
+        request
+    }
 }
 
 /// The service of a call's connection, which takes no requests.
@@ -172,7 +137,7 @@ struct Call<'a> {
 /// Calls the handler.
 pub(super) async fn run(
     mounted: &Mounted,
-    wanted: HandlerRequest,
+    wanted: ClientRequest,
     context: Context,
 ) -> Result<ServerResult, Failure> {
     let (connection, messages) =
@@ -215,7 +180,7 @@ pub(super) async fn run(
         if stop.is_cancelled() {
             return Failure::stopped();
         }
-        convert::failure(wanted.kind(), error, context.version())
+        convert::failure(kind(&wanted), error, context.version())
     })
 }
 
@@ -232,7 +197,7 @@ impl Call<'_> {
     /// Calls the handler, and gives it what it asks for by its results, until it answers.
     async fn run_rounds(
         &self,
-        wanted: &HandlerRequest,
+        wanted: &ClientRequest,
         request: RequestContext<RoleServer>,
     ) -> Result<ServerResult, ErrorData> {
         let handler = &self.mounted.handler;
@@ -241,7 +206,7 @@ impl Call<'_> {
         for _ in 0..MOST_ROUNDS {
             let (input, request) = next;
             let result = handler
-                .handle_request(wanted.with_input(input), request)
+                .handle_request(input.added_to(wanted), request)
                 .await?;
             let ServerResult::InputRequiredResult(asks) = result else {
                 return Ok(result);
