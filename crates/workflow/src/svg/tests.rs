@@ -455,7 +455,7 @@ fn texts_break_where_it_reads_well() {
     );
     assert_eq!(
         rows("refund [args.order==ctx.order&&args.amount>0]", 200.0),
-        ["refund", "[args.order==ctx.order", "&&args.amount>0]"]
+        ["refund [args.order==ctx.order", "&&args.amount>0]"]
     );
     assert_eq!(
         rows("go [args.a_long_name.of_a_thing]", 190.0),
