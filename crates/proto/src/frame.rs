@@ -84,7 +84,7 @@ pub struct Response<'a> {
 pub struct Malformed {
     /// The id, where it could be read.
     pub id: Option<RequestId>,
-    /// The id as it was written, where it is a number that no request can have.
+    /// The id as it was written, where it is an integer that no request can have.
     pub number: Option<Box<str>>,
     /// What is wrong.
     pub refusal: Refusal,
@@ -173,7 +173,7 @@ pub fn write_ready_result(out: &mut Vec<u8>, id: &RequestId, result: &str) {
 pub enum ErrorId {
     /// The request's own.
     Known(RequestId),
-    /// A number that no request can have, as it was written: whoever sent it waits for it.
+    /// An integer that no request can have, as it was written: whoever sent it waits for it.
     Number(Box<str>),
     /// It could not be read and is left out, as from 2025-11-25 on.
     Absent,
@@ -517,10 +517,11 @@ fn read_id(raw: &RawValue, limits: &Limits) -> Result<RequestId, String> {
     RequestId::read(raw).ok_or_else(|| "`id` must be a string or an integer of 64 bits".to_owned())
 }
 
-/// Whether an id that is none is a number that an error can carry.
+/// Whether an id that is none is an integer, which an error can carry.
 fn is_number(raw: &RawValue, limits: &Limits) -> bool {
     let text = raw.get();
-    text.len() <= limits.id_bytes && text.starts_with(|c: char| c == '-' || c.is_ascii_digit())
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    text.len() <= limits.id_bytes && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 pub(crate) fn invalid(message: impl Into<Cow<'static, str>>) -> Refusal {
