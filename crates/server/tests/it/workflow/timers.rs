@@ -295,10 +295,14 @@ async fn no_time_runs_while_an_operator_must_decide() {
     let params = json!({"requestId": id});
     client.notify("notifications/cancelled", params).await;
     settle(&mut client).await;
+    clock.advance(MINUTE);
+    // Nothing can be called any more.
+    told(&mut client).await;
     for _ in 0..3 {
-        clock.advance(MINUTE);
         settle(&mut client).await;
+        clock.advance(MINUTE);
     }
+    settle(&mut client).await;
     let journal = entries(&store, "global:w").await;
     assert_eq!(of_kind(&journal, "held").len(), 1, "{journal:?}");
     assert_eq!(of_kind(&journal, "timer").len(), 0, "{journal:?}");
