@@ -193,10 +193,14 @@ async fn arguments_that_nest_deep_do_not_make_an_instance_unreadable() {
         }
         let params = json!({"requestId": id});
         client.notify("notifications/cancelled", params).await;
-        nothing_comes(&mut client).await;
+        // Nothing can be called while it is held.
+        let told = client.receive().await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
         let settled = operator.settle("global:w", Outcome::Success, "why not");
         let settled = settled.await;
         settled.unwrap_or_else(|error| panic!("{levels}: {error}"));
+        let told = client.receive().await.unwrap();
+        assert_eq!(told["method"], "notifications/tools/list_changed", "{told}");
         let history = operator.history("global:w", None, 100).await;
         history.unwrap_or_else(|error| panic!("{levels}: {error}"));
         operator.show("global:w").await.unwrap();
