@@ -15,7 +15,7 @@ use crate::{
         body::BodyBytes,
         event_stream::{EventStream, EventStreamOptions},
         headers::{Accepts, HeaderValues, KnownHeaders, is_json},
-        in_flight::{ReleaseOnDrop, Slot},
+        in_flight::{ReadBy, Slot},
         response::{self, ErrorResponse, Response},
         resumption::resume,
         sessions::SessionGuard,
@@ -71,13 +71,9 @@ where
     let principal = http.admit(parts, headers).await?;
     check_media_types(headers)?;
     let body = http.read(body).await?;
-    let slot = http.enter(&principal)?;
-    let held = ReleaseOnDrop(Arc::clone(&slot));
-    let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
-    let client = Client {
-        principal,
-        address: address.map(|ConnectInfo(address)| address.ip()),
-    };
+    let client = Client::new(principal, parts);
+    let slot = http.enter(&client)?;
+    let held = ReadBy(Arc::clone(&slot));
     let mut response = take(http, headers, client, slot, body).await?;
     response.body_mut().hold(held);
     Ok(response)
@@ -223,9 +219,19 @@ pub(crate) struct Client {
     pub(crate) address: Option<IpAddr>,
 }
 
+impl Client {
+    pub(crate) fn new(principal: Principal, parts: &Parts) -> Self {
+        let address = parts.extensions.get::<ConnectInfo<SocketAddr>>();
+        Self {
+            principal,
+            address: address.map(|ConnectInfo(address)| address.ip()),
+        }
+    }
+}
+
 /// What a request is counted by.
 pub(crate) struct Counted {
-    /// Until its response was read, or a person is asked.
+    /// Until its call is over.
     pub(crate) slot: Arc<Slot>,
     /// Until its calls are over.
     pub(crate) share: Arc<BodyShare>,
@@ -244,7 +250,7 @@ impl Exchanged for InSession {
     }
 
     fn asks_person(&self) {
-        self.slot.release();
+        self.slot.wait();
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     api::auth::Denied,
-    transport::http::{event_stream::EventStream, headers::SESSION, in_flight::ReleaseOnDrop},
+    transport::http::{event_stream::EventStream, headers::SESSION, in_flight::ReadBy},
     wire::{self, AnswerKind},
 };
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub(crate) type Response = http::Response<Body>;
 /// The body of a response, and the slot of its request, which is free once this is dropped.
 pub(crate) struct Body {
     content: Content,
-    slot: Option<ReleaseOnDrop>,
+    slot: Option<ReadBy>,
 }
 
 enum Content {
@@ -48,7 +48,7 @@ impl Body {
     }
 
     /// Holds the slot until the response was read.
-    pub(crate) fn hold(&mut self, slot: ReleaseOnDrop) {
+    pub(crate) fn hold(&mut self, slot: ReadBy) {
         self.slot = Some(slot);
     }
 }

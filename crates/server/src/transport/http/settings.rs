@@ -28,6 +28,7 @@ pub struct HttpOptions {
     sessions_per_principal: Option<usize>,
     pub(crate) in_flight: usize,
     pub(crate) in_flight_per_principal: usize,
+    pub(crate) waiting: usize,
     pub(crate) body_memory: usize,
     pub(crate) replay_memory: usize,
     pub(crate) patience: Duration,
@@ -52,6 +53,7 @@ impl Default for HttpOptions {
             sessions_per_principal: None,
             in_flight: 10_000,
             in_flight_per_principal: 1_000,
+            waiting: 10_000,
             body_memory: 256 * 1024 * 1024,
             replay_memory: 256 * 1024 * 1024,
             patience: Duration::from_secs(3),
@@ -126,15 +128,24 @@ impl HttpOptions {
     /// How many POST requests may be in flight in all, from the end of the body until the answer is
     /// read. Default: 10,000.
     ///
-    /// A call that waits for a person, and one whose client has left, is not in flight;
-    /// [`max_running`](session::Rules::max_running) of its session bounds it.
+    /// One address of anonymous clients leaves a quarter of them to others.
     pub const fn in_flight(mut self, most: usize) -> Self {
         self.in_flight = most;
         self
     }
 
-    /// How many of them may be one principal's. Default: 1,000. Anonymous clients cannot be told
-    /// apart, and have no share.
+    /// How many calls may wait for a person, or go on without a client that reads their answer.
+    /// Default: 10,000. They are not in flight; one for which there is no room stays in flight.
+    ///
+    /// The shares are those of [`in_flight`](Self::in_flight), and
+    /// [`max_running`](session::Rules::max_running) of its session bounds each.
+    pub const fn waiting(mut self, most: usize) -> Self {
+        self.waiting = most;
+        self
+    }
+
+    /// How many requests in flight, and how many calls that wait, may be one principal's.
+    /// Default: 1,000.
     pub const fn in_flight_per_principal(mut self, most: usize) -> Self {
         self.in_flight_per_principal = most;
         self

@@ -5,7 +5,7 @@ use crate::{
     session::instance::{self, Arrival},
     transport::http::{
         body::BodyBytes,
-        endpoint::no_session,
+        endpoint::{Client, no_session},
         event_stream::{EventStream, EventStreamOptions},
         headers::{Accepts, KnownHeaders, is_json},
         response::{self, ErrorResponse, Response},
@@ -123,7 +123,7 @@ where
         return Err(response::refused(&refusal));
     }
     let BodyBytes { bytes, share } = http.read(body).await?;
-    let _slot = http.enter(&principal)?;
+    let _slot = http.enter(&Client::new(principal, parts))?;
     let share = Arc::new(share);
     let route = Route::Session(Arc::clone(&session.stream));
     let _begun = http.inner.background.token();

@@ -3,12 +3,14 @@
 use crate::{
     api::auth::Authenticator,
     core::{Core, rates::RateLimits},
+    outbound::subscribers::QuotaOwner,
     transport::http::{
         body::{BodyBytes, BodyError, BodyReader},
+        endpoint::Client,
         event_stream::{EventStreamOptions, KeepAlive},
         headers::KnownHeaders,
         host_check::HostCheck,
-        in_flight::{InFlight, Slot},
+        in_flight::{Bounds, InFlight, Slot},
         response::{self, ErrorResponse},
         sessions::Sessions,
         settings::HttpOptions,
@@ -56,7 +58,11 @@ impl HttpState {
             host_check: options.hosts.host_check().map_err(wrong)?,
             authenticator: options.authenticator.clone(),
             rates: RateLimits::new(options.rates, inner.clock.now()),
-            in_flight: InFlight::new(options.in_flight, options.in_flight_per_principal),
+            in_flight: InFlight::new(Bounds {
+                at_work: options.in_flight,
+                waiting: options.waiting,
+                per_principal: options.in_flight_per_principal,
+            }),
             bodies: BodyReader::new(inner.limits.bytes, options.body_memory),
             body_timeout: options.body_timeout,
             patience: options.patience,
@@ -97,8 +103,9 @@ impl HttpState {
     }
 
     /// Counts a request whose body has come.
-    pub(crate) fn enter(&self, principal: &Principal) -> Result<Arc<Slot>, ErrorResponse> {
-        let entered = self.in_flight.enter(principal);
+    pub(crate) fn enter(&self, client: &Client) -> Result<Arc<Slot>, ErrorResponse> {
+        let owner = QuotaOwner::over_http(client.principal.clone(), client.address);
+        let entered = self.in_flight.enter(owner);
         entered.map_err(|refusal| response::refused(&refusal))
     }
 

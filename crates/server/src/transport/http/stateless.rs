@@ -271,7 +271,7 @@ impl Exchanged for Alone {
     }
 
     fn asks_person(&self) {
-        self.slot.release();
+        self.slot.wait();
     }
 }
 

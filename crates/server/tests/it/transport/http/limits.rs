@@ -266,6 +266,27 @@ async fn a_call_that_waits_for_a_person_costs_others_nothing() {
     assert_eq!(text(&events.message().await.unwrap()), "done");
 }
 
+/// So what waits is bounded, and a client that has too much waiting uses up its own slots.
+#[tokio::test]
+async fn a_call_for_which_there_is_no_room_to_wait_stays_in_flight() {
+    let options = HttpOptions::default().in_flight(1).waiting(0);
+    let (site, mut puppet) = acting(options).await;
+    let session = Hello::version(SESSIONS)
+        .capabilities(json!({"elicitation": {}}))
+        .open(&site)
+        .await;
+    let web = site.web();
+    let request = session.tool("act", json!({}));
+    let open = tokio::spawn(async move { web.send(request).await.events() });
+    let call = puppet.call().await;
+    call.tell(Act::Age);
+    let mut events = open.await.unwrap();
+    let question = events.message().await.unwrap();
+    assert_eq!(question["method"], "elicitation/create");
+    let echo = modern_call(1, "echo", json!({"text": "x"}));
+    assert_eq!(verdict(site.send(echo).await).await.2, Some(1005));
+}
+
 #[tokio::test]
 async fn who_sends_headers_and_no_body_costs_others_nothing() {
     let options = HttpOptions::default().in_flight(1);
