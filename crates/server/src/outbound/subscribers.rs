@@ -106,7 +106,7 @@ pub(crate) enum QuotaOwner {
     Address(IpAddr),
 }
 
-/// One address may take up this part of what all may.
+/// A quarter is what one address may have of what is listened to, and what it leaves of the rest.
 const OF_ALL: usize = 4;
 
 impl QuotaOwner {
@@ -115,6 +115,16 @@ impl QuotaOwner {
         match address {
             Some(address) if principal.is_anonymous() => Self::Address(address),
             Some(_) | None => Self::Principal(principal),
+        }
+    }
+
+    /// How many this client may have of so many: an address leaves a quarter to others. Where not even
+    /// addresses are known, anonymous clients cannot be told apart.
+    pub(crate) fn share(&self, of: usize, per_principal: usize) -> usize {
+        match self {
+            Self::Principal(principal) if principal.is_anonymous() => of,
+            Self::Session(_) | Self::Principal(_) => per_principal,
+            Self::Address(_) => of - of / OF_ALL,
         }
     }
 

@@ -9,6 +9,7 @@ use crate::{
         Route,
         exchange::{Exchange, Exchanged, First},
         stream::{Retention, Stream},
+        subscribers::QuotaOwner,
     },
     session::instance::{self, Arrival},
     transport::http::{
@@ -119,7 +120,7 @@ async fn take(
             stateless::serve(http, headers, client, counted, request, &modern).await
         }
         (Way::NewSession, message) => {
-            let guard = create_session(http, principal, message).await?;
+            let guard = create_session(http, &client, message).await?;
             Ok(exchange(http, guard, Counted { slot, share }, true, message).await)
         }
         (Way::Session, message) => {
@@ -163,10 +164,10 @@ fn check_media_types(headers: &KnownHeaders<'_>) -> Result<(), ErrorResponse> {
 
 async fn create_session(
     http: &HttpState,
-    principal: &Principal,
+    client: &Client,
     message: &Incoming<'_>,
 ) -> Result<SessionGuard, ErrorResponse> {
-    let created = http.sessions.create(principal, Retention::Replayable);
+    let created = http.sessions.create(client, Retention::Replayable);
     let guard = created.map_err(|refusal| no_session(&refusal, &error_id(message)))?;
     if http.inner.engine.is_some() {
         let found = instance::load(&guard.session.peer, Arrival::New);
@@ -226,6 +227,11 @@ impl Client {
             principal,
             address: address.map(|ConnectInfo(address)| address.ip()),
         }
+    }
+
+    /// Against whose quotas its requests count.
+    pub(crate) fn quota_owner(&self) -> QuotaOwner {
+        QuotaOwner::over_http(self.principal.clone(), self.address)
     }
 }
 

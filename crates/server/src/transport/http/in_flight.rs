@@ -20,21 +20,6 @@ pub(crate) struct Bounds {
     pub(crate) per_principal: usize,
 }
 
-/// What one address may not take of all that there is: a quarter is left for others.
-const FOR_OTHERS: usize = 4;
-
-impl Bounds {
-    /// How many of so many this client may have. Where not even addresses are known, anonymous
-    /// clients cannot be told apart.
-    fn share(&self, owner: &QuotaOwner, of: usize) -> usize {
-        match owner {
-            QuotaOwner::Principal(principal) if principal.is_anonymous() => of,
-            QuotaOwner::Principal(_) | QuotaOwner::Session(_) => self.per_principal,
-            QuotaOwner::Address(_) => of - of / FOR_OTHERS,
-        }
-    }
-}
-
 /// Counts the requests that are being worked on, and those that wait.
 #[derive(Debug)]
 pub(crate) struct InFlight {
@@ -74,7 +59,7 @@ impl InFlight {
             return Err(Refusal::new(Code::BackpressureActive));
         }
         let own = by_owner.entry(owner.clone()).or_default();
-        if own.at_work >= self.bounds.share(&owner, self.bounds.at_work) {
+        if own.at_work >= owner.share(self.bounds.at_work, self.bounds.per_principal) {
             return Err(Refusal::new(Code::QueueCapExceeded));
         }
         own.at_work += 1;
@@ -93,7 +78,7 @@ impl InFlight {
         let Counts { all, by_owner } = &mut *counts;
         let own = by_owner.entry(owner.clone()).or_default();
         let has_room = all.waiting < self.bounds.waiting
-            && own.waiting < self.bounds.share(owner, self.bounds.waiting);
+            && own.waiting < owner.share(self.bounds.waiting, self.bounds.per_principal);
         if has_room {
             for load in [own, all] {
                 load.at_work -= 1;

@@ -1,10 +1,11 @@
 //! Which sessions there are, whose they are, and which of them gives way to a new one: pure.
 //!
 //! A session that is not in use, because nobody has used it yet or it has left memory, gives way
-//! when there are too many: the one that was used least recently, first of the principal that wants
-//! another, else of the principal that has most. One in use never does.
+//! when there are too many: the one that was used least recently, first of the client that wants
+//! another, else of the client that has most. One in use never does. Anonymous clients are told apart
+//! by their addresses.
 
-use interlock_engine::Principal;
+use crate::outbound::subscribers::QuotaOwner;
 use interlock_proto::Time;
 use std::{
     collections::{BTreeMap, HashMap},
@@ -17,21 +18,21 @@ pub(crate) struct SessionTable {
     most: usize,
     most_each: usize,
     sessions: HashMap<Arc<str>, Known>,
-    by_principal: HashMap<Principal, Owned>,
+    by_owner: HashMap<QuotaOwner, Owned>,
     /// How often a session has become quiet.
     turns: u64,
 }
 
 #[derive(Debug)]
 struct Known {
-    principal: Principal,
+    owner: QuotaOwner,
     dies: Time,
     /// When it became quiet, as a number of turns; none while it is in use.
     quiet: Option<u64>,
     in_memory: bool,
 }
 
-/// The sessions of one principal.
+/// The sessions of one client.
 #[derive(Debug, Default)]
 struct Owned {
     all: usize,
@@ -49,7 +50,7 @@ impl SessionTable {
             most,
             most_each,
             sessions: HashMap::new(),
-            by_principal: HashMap::new(),
+            by_owner: HashMap::new(),
             turns: 0,
         }
     }
@@ -58,12 +59,13 @@ impl SessionTable {
         self.sessions.contains_key(id)
     }
 
-    /// The session that has to give way before this principal can have another; none if there is
+    /// The session that has to give way before this client can have another; none if there is
     /// room.
-    pub(crate) fn gives_way(&self, principal: &Principal) -> Result<Option<Arc<str>>, Full> {
-        let own = self.by_principal.get(principal);
+    pub(crate) fn gives_way(&self, owner: &QuotaOwner) -> Result<Option<Arc<str>>, Full> {
+        let own = self.by_owner.get(owner);
+        let share = owner.share(self.most.min(self.most_each), self.most_each);
         let oldest = |owned: &Owned| owned.quiet.values().next().cloned();
-        if own.is_some_and(|own| own.all >= self.most_each) || self.most_each == 0 {
+        if own.map_or(0, |own| own.all) >= share {
             return own.and_then(oldest).map(Some).ok_or(Full);
         }
         if self.sessions.len() < self.most {
@@ -72,25 +74,23 @@ impl SessionTable {
         if let Some(own) = own.and_then(oldest) {
             return Ok(Some(own));
         }
-        let others = self
-            .by_principal
-            .values()
-            .filter(|one| !one.quiet.is_empty());
+        let others = self.by_owner.values().filter(|one| !one.quiet.is_empty());
         let largest = others.max_by_key(|one| one.all);
         largest.and_then(oldest).map(Some).ok_or(Full)
     }
 
     /// A session is in memory: a new one, which nobody has used, or one that was loaded.
-    pub(crate) fn insert(&mut self, id: &Arc<str>, principal: &Principal, dies: Time) {
-        self.remove(id);
+    /// One that comes back stays whose it was.
+    pub(crate) fn insert(&mut self, id: &Arc<str>, owner: QuotaOwner, dies: Time) {
+        let owner = self.remove(id).unwrap_or(owner);
+        self.by_owner.entry(owner.clone()).or_default().all += 1;
         let known = Known {
-            principal: principal.clone(),
+            owner,
             dies,
             quiet: None,
             in_memory: true,
         };
         self.sessions.insert(Arc::clone(id), known);
-        self.by_principal.entry(principal.clone()).or_default().all += 1;
         self.quiet(id);
     }
 
@@ -98,7 +98,7 @@ impl SessionTable {
     pub(crate) fn in_use(&mut self, id: &str) {
         if let Some(known) = self.sessions.get_mut(id)
             && let Some(turn) = known.quiet.take()
-            && let Some(owned) = self.by_principal.get_mut(&known.principal)
+            && let Some(owned) = self.by_owner.get_mut(&known.owner)
         {
             owned.quiet.remove(&turn);
         }
@@ -115,7 +115,7 @@ impl SessionTable {
     fn quiet(&mut self, id: &Arc<str>) {
         self.in_use(id);
         if let Some(known) = self.sessions.get_mut(id)
-            && let Some(owned) = self.by_principal.get_mut(&known.principal)
+            && let Some(owned) = self.by_owner.get_mut(&known.owner)
         {
             self.turns += 1;
             known.quiet = Some(self.turns);
@@ -123,17 +123,17 @@ impl SessionTable {
         }
     }
 
-    /// A session is no more. Nothing happens if it was none.
-    pub(crate) fn remove(&mut self, id: &str) {
+    /// A session is no more. Whose it was; nothing happens if it was none.
+    pub(crate) fn remove(&mut self, id: &str) -> Option<QuotaOwner> {
         self.in_use(id);
-        if let Some(known) = self.sessions.remove(id)
-            && let Some(owned) = self.by_principal.get_mut(&known.principal)
-        {
+        let Known { owner, .. } = self.sessions.remove(id)?;
+        if let Some(owned) = self.by_owner.get_mut(&owner) {
             owned.all -= 1;
             if owned.all == 0 {
-                self.by_principal.remove(&known.principal);
+                self.by_owner.remove(&owner);
             }
         }
+        Some(owner)
     }
 
     /// Removes those in the store whose life is over. Those in memory have machines that say so.
@@ -150,6 +150,12 @@ impl SessionTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use interlock_engine::Principal;
+    use std::net::IpAddr;
+
+    fn guest(whose: &str) -> QuotaOwner {
+        QuotaOwner::Principal(Principal::new(whose))
+    }
 
     struct Hotel(SessionTable);
 
@@ -159,12 +165,12 @@ mod tests {
         }
 
         fn check_in(&mut self, id: &str, whose: &str) {
-            self.0.insert(&id.into(), &Principal::new(whose), Time(100));
+            self.0.insert(&id.into(), guest(whose), Time(100));
         }
 
         /// Who gives way to another of this principal.
         fn gives_way(&self, whose: &str) -> Result<Option<String>, Full> {
-            let gone = self.0.gives_way(&Principal::new(whose))?;
+            let gone = self.0.gives_way(&guest(whose))?;
             Ok(gone.map(|id| id.to_string()))
         }
     }
@@ -193,6 +199,27 @@ mod tests {
     }
 
     #[test]
+    fn one_address_leaves_a_quarter_to_others_even_if_all_it_has_is_in_use() {
+        let mut hotel = SessionTable::new(4, 4);
+        let at = |last| {
+            let address = IpAddr::from([10, 0, 0, last]);
+            QuotaOwner::over_http(Principal::anonymous(), Some(address))
+        };
+        for id in ["a1", "a2", "a3"] {
+            assert_eq!(hotel.gives_way(&at(1)), Ok(None));
+            hotel.insert(&id.into(), at(1), Time(100));
+            hotel.in_use(id);
+        }
+        assert_eq!(hotel.gives_way(&at(1)), Err(Full));
+        assert_eq!(hotel.gives_way(&at(2)), Ok(None));
+        // It stays whose it was when it comes back from the store.
+        let nobody = QuotaOwner::over_http(Principal::anonymous(), None);
+        hotel.insert(&"a1".into(), nobody, Time(100));
+        hotel.in_use("a1");
+        assert_eq!(hotel.gives_way(&at(1)), Err(Full));
+    }
+
+    #[test]
     fn in_a_full_house_who_has_most_gives_way_to_others() {
         let mut hotel = Hotel::new(4, 4);
         hotel.check_in("b1", "bob");
@@ -217,7 +244,7 @@ mod tests {
         hotel.0.remove("a1");
         hotel.0.remove("a1");
         hotel.0.remove("never");
-        assert!(hotel.0.by_principal.is_empty());
+        assert!(hotel.0.by_owner.is_empty());
         hotel.check_in("a1", "alice");
         hotel.check_in("a2", "alice");
         hotel.0.unloaded(&"a2".into());

@@ -10,12 +10,14 @@ use crate::{
         replay_memory::ReplayMemory,
         session_stream::SessionStream,
         stream::{Retention, StreamRules},
+        subscribers::QuotaOwner,
     },
     session::{
         ClientSession, SavedSession,
         instance::{self, Arrival},
     },
     transport::http::{
+        endpoint::Client,
         session::HttpSession,
         session_store::{self, StoredSession},
         session_table::SessionTable,
@@ -105,7 +107,7 @@ impl Sessions {
     /// 1060 if there are too many that are in use, 1077 if the server ends.
     pub(crate) fn create(
         self: &Arc<Self>,
-        principal: &Principal,
+        client: &Client,
         retention: Retention,
     ) -> Result<SessionGuard, Refusal> {
         let id = interlock_engine::random_id().map_err(io::Error::other);
@@ -116,23 +118,28 @@ impl Sessions {
         if self.is_closing() {
             return Err(Refusal::new(Code::ServerShuttingDown));
         }
-        self.make_room(&mut open, principal)?;
+        let owner = client.quota_owner();
+        self.make_room(&mut open, &owner)?;
         let rules = self.connection_rules(retention);
-        let peer =
-            ClientSession::new(&self.inner, principal.clone(), rules, route).map_err(failed)?;
+        let principal = client.principal.clone();
+        let peer = ClientSession::new(&self.inner, principal, rules, route).map_err(failed)?;
         let now = self.inner.clock.now();
         let session = HttpSession::new(id, peer, stream, self.rules.first(now), None);
-        self.insert(&mut open, &session);
+        self.insert(&mut open, &session, owner);
         drop(open);
         Ok(self.guard(session, false, now))
     }
 
     /// Keeps a session in memory from now on, and runs its clocks.
-    fn insert(self: &Arc<Self>, open: &mut OpenSessions, session: &Arc<HttpSession>) {
+    fn insert(
+        self: &Arc<Self>,
+        open: &mut OpenSessions,
+        session: &Arc<HttpSession>,
+        owner: QuotaOwner,
+    ) {
         self.save_on_write(session);
         let dies = session.dies().unwrap_or_default();
-        let principal = session.peer.principal();
-        open.table.insert(&session.id, principal, dies);
+        open.table.insert(&session.id, owner, dies);
         open.by_id
             .insert(Arc::clone(&session.id), Arc::clone(session));
         if !std::mem::replace(&mut open.has_clock_task, true) {
@@ -267,10 +274,11 @@ impl Sessions {
             return Ok(());
         }
         // One that another process has made takes up room here as a new one does.
+        let owner = QuotaOwner::Principal(principal.clone());
         if !open.table.contains(id) {
-            self.make_room(&mut open, principal)?;
+            self.make_room(&mut open, &owner)?;
         }
-        self.insert(&mut open, &session);
+        self.insert(&mut open, &session, owner);
         Ok(())
     }
 

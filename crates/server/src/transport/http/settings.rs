@@ -104,7 +104,8 @@ impl HttpOptions {
     }
 
     /// How many sessions there may be. Default: 10,000. When there are so many, a new one takes the
-    /// place of the one that was used least recently, if that is not in use.
+    /// place of the one that was used least recently, if that is not in use. One address of anonymous
+    /// clients leaves a quarter of them to others.
     pub const fn sessions(mut self, most: usize) -> Self {
         self.sessions = most;
         self

@@ -39,7 +39,7 @@ pub(crate) async fn stream(
     let refuse = |refusal: Refusal| response::refused(&refusal);
     let created = http
         .sessions
-        .create(&principal, Retention::Once)
+        .create(&Client::new(principal.clone(), parts), Retention::Once)
         .map_err(refuse)?;
     let entered = http.sessions.enter(&created.session.id, &principal).await;
     let guard = entered.map_err(refuse)?;

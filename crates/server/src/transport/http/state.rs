@@ -3,7 +3,6 @@
 use crate::{
     api::auth::Authenticator,
     core::{Core, rates::RateLimits},
-    outbound::subscribers::QuotaOwner,
     transport::http::{
         body::{BodyBytes, BodyError, BodyReader},
         endpoint::Client,
@@ -104,8 +103,7 @@ impl HttpState {
 
     /// Counts a request whose body has come.
     pub(crate) fn enter(&self, client: &Client) -> Result<Arc<Slot>, ErrorResponse> {
-        let owner = QuotaOwner::over_http(client.principal.clone(), client.address);
-        let entered = self.in_flight.enter(owner);
+        let entered = self.in_flight.enter(client.quota_owner());
         entered.map_err(|refusal| response::refused(&refusal))
     }
 

@@ -15,7 +15,7 @@ use crate::{
         Route,
         exchange::{Exchange, Exchanged, First},
         stream::{Retention, Stream, StreamRules},
-        subscribers::{ChangeStream, QuotaOwner},
+        subscribers::ChangeStream,
     },
     transport::http::{
         endpoint::{Client, Counted, first},
@@ -284,7 +284,7 @@ fn listen(
     request: &Request<'_>,
 ) -> Result<Response, Refusal> {
     let params = request.params.as_ref().map(Params::get);
-    let owner = QuotaOwner::over_http(client.principal, client.address);
+    let owner = client.quota_owner();
     let (filter, registration) = dispatch::listen::register(&http.inner, params, owner)?;
     slot.release();
     let exchange = Exchange::new(Alone { slot });

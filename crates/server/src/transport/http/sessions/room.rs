@@ -2,18 +2,18 @@
 
 use crate::{
     core::Core,
+    outbound::subscribers::QuotaOwner,
     transport::http::{
         session_store,
         session_table::Full,
         sessions::{OpenSessions, Sessions},
     },
 };
-use interlock_engine::Principal;
 use interlock_proto::{Code, Refusal, session::Input};
 use std::sync::Arc;
 
 impl Sessions {
-    /// Makes room for one more session of this principal. One that gives way ends in a task of its
+    /// Makes room for one more session of this client. One that gives way ends in a task of its
     /// own: nobody waits for the store.
     ///
     /// # Errors
@@ -22,13 +22,13 @@ impl Sessions {
     pub(super) fn make_room(
         self: &Arc<Self>,
         open: &mut OpenSessions,
-        principal: &Principal,
+        owner: &QuotaOwner,
     ) -> Result<(), Refusal> {
         let full = |Full| {
             Refusal::new(Code::ConcurrentLimitExceeded).because("too many sessions are open")
         };
         let now = self.inner.clock.now();
-        while let Some(id) = open.table.gives_way(principal).map_err(full)? {
+        while let Some(id) = open.table.gives_way(owner).map_err(full)? {
             let Some(session) = open.by_id.get(&id).map(Arc::clone) else {
                 open.table.remove(&id);
                 tokio::spawn(discard(Arc::clone(&self.inner), id));
