@@ -52,7 +52,8 @@ impl Turn {
         let artifact = Artifact::new(call.kind, call.name);
         let about = (call.principal, &artifact, &call.input().args);
         let (edition, all) = self.asked();
-        let asked = approval_rules::about(&all, about);
+        let this_edition = (&**self.instance.id(), edition);
+        let asked = approval_rules::about(&all, about, this_edition);
         match approval_rules::next(consent.as_ref(), asked, means, (edition, now)) {
             Next::Run => {
                 // What an operator said was journalled when it was said.
@@ -67,7 +68,8 @@ impl Turn {
             }
             Next::Ask(Means::Operator) => {
                 let question = self.question(approval, call, run);
-                let request = ApprovalRequest::new(about, question, approval.expires, now);
+                let holds = approval.expires;
+                let request = ApprovalRequest::new(about, this_edition, question, holds, now);
                 self.ask_operator(request, run).await
             }
             Next::Ask(means @ (Means::Client | Means::ClientComesBack)) => {

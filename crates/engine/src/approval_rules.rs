@@ -19,6 +19,7 @@ use interlock_proto::{
 use interlock_workflow::{Artifact, Shortened};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 use std::time::Duration;
 
 /// How many calls of one instance can wait for an operator.
@@ -31,7 +32,8 @@ const MOST_ARGUMENTS: usize = 8 * 1024;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ApprovalRequest {
-    /// Names it among those of its instance. It is the same for the same call.
+    /// Names this question and no other one: not of another instance, nor of this one once it has
+    /// changed. It is the same if the same call is repeated.
     pub id: String,
     /// What is called.
     pub artifact: Artifact,
@@ -78,6 +80,7 @@ impl ApprovalRequest {
     /// A question that is put now.
     pub(crate) fn new(
         call: (&Principal, &Artifact, &Value),
+        edition: (&str, u64),
         question: String,
         holds: Duration,
         now: Time,
@@ -85,7 +88,7 @@ impl ApprovalRequest {
         let (principal, artifact, args) = call;
         let shortened = shortened(args, MOST_ARGUMENTS);
         Self {
-            id: call_id(principal, artifact, args),
+            id: approval_id(call, edition),
             artifact: artifact.clone(),
             question,
             args: shortened.is_none().then(|| args.clone()),
@@ -155,10 +158,19 @@ const fn ended(end: End, until: u64) -> elicitation::State {
     }
 }
 
-/// The same for the same call of the same caller, and for no other one.
-fn call_id(principal: &Principal, artifact: &Artifact, args: &Value) -> String {
+/// The same for the same call of the same caller on the same edition of the same instance, and for
+/// nothing else: who answers a question by its id answers what was shown.
+fn approval_id(
+    (principal, artifact, args): (&Principal, &Artifact, &Value),
+    (instance, edition): (&str, u64),
+) -> String {
     let kind = artifact.kind.to_string();
-    let digest = request_digest(principal, &kind, &artifact.name, args.as_object());
+    let call = request_digest(principal, &kind, &artifact.name, args.as_object());
+    let digest = Sha256::new()
+        .chain_update(call)
+        .chain_update(edition.to_be_bytes())
+        .chain_update(instance)
+        .finalize();
     let (short, _) = digest.split_at(digest.len() / 2);
     hex(short)
 }
@@ -166,12 +178,13 @@ fn call_id(principal: &Principal, artifact: &Artifact, args: &Value) -> String {
 /// Finds the question about a call among those of its instance.
 pub(crate) fn about<'a>(
     asked: &'a [ApprovalRequest],
-    (principal, artifact, args): (&Principal, &Artifact, &Value),
+    call: (&Principal, &Artifact, &Value),
+    edition: (&str, u64),
 ) -> Option<&'a ApprovalRequest> {
     if asked.is_empty() {
         return None;
     }
-    let id = call_id(principal, artifact, args);
+    let id = approval_id(call, edition);
     asked.iter().find(|one| one.id == id)
 }
 
@@ -301,11 +314,12 @@ mod tests {
     use serde_json::json;
 
     const NOW: Time = Time(1_000);
+    const HERE: (&str, u64) = ("instance", 7);
 
     fn asked_with(args: &Value) -> ApprovalRequest {
         let (alice, pay) = (Principal::new("alice"), Artifact::new(Kind::Tool, "pay"));
         let holds = Duration::from_millis(100);
-        ApprovalRequest::new((&alice, &pay, args), "Pay?".to_owned(), holds, NOW)
+        ApprovalRequest::new((&alice, &pay, args), HERE, "Pay?".to_owned(), holds, NOW)
     }
 
     fn asked() -> ApprovalRequest {
@@ -380,7 +394,7 @@ mod tests {
         let pay = Artifact::new(Kind::Tool, "pay");
         let five = json!({"amount": 5});
         let found = |who: &str, what: &Artifact, args: &Value| {
-            about(&all, (&Principal::new(who), what, args)).is_some()
+            about(&all, (&Principal::new(who), what, args), HERE).is_some()
         };
         assert!(found("alice", &pay, &five));
         assert!(!found("bob", &pay, &five));
@@ -389,6 +403,15 @@ mod tests {
         assert!(!found("alice", &pay, &Value::Null));
         assert!(!found("alice", &Artifact::new(Kind::Prompt, "pay"), &five));
         assert!(!found("alice", &Artifact::new(Kind::Tool, "pay2"), &five));
+    }
+
+    #[test]
+    fn a_question_has_another_id_in_another_instance_and_in_another_edition() {
+        let (alice, pay) = (Principal::new("alice"), Artifact::new(Kind::Tool, "pay"));
+        let id = |edition| approval_id((&alice, &pay, &Value::Null), edition);
+        assert_eq!(id(HERE), id(HERE));
+        assert_ne!(id(HERE), id(("other", 7)));
+        assert_ne!(id(HERE), id(("instance", 8)));
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! A resource as a file describes it: a text, a file, or what a program prints.
 
 use crate::command_tool::Runner;
+use cap_fs_ext::OpenOptionsSyncExt;
+use cap_std::{
+    ambient_authority,
+    fs::{Dir, OpenOptions},
+};
 use interlock::{
     Blob, Code, Context, Failure, IntoResource, Places, Refusal, Resource, ResourceTemplate,
     model::{JsonObject, ReadResourceResult},
@@ -8,7 +13,7 @@ use interlock::{
 };
 use serde_json::Value;
 use std::{
-    fs::{self, File},
+    fs,
     io::{self, Read},
     path::{Component, Path, PathBuf},
     sync::Arc,
@@ -16,6 +21,9 @@ use std::{
 
 /// How many bytes a file may have that is read as a resource.
 pub const FILE_LIMIT: u64 = 8 * 1024 * 1024;
+
+/// How much of a file's name a log keeps, in characters.
+const MOST_NAME: usize = 256;
 
 /// Where the content of a resource comes from. The variables of its template are filled in.
 pub(crate) enum Content {
@@ -119,35 +127,47 @@ impl IntoResource for Contents {
     }
 }
 
-/// Reads a file inside a folder. A path or a link that leads out of it is refused.
+/// Reads a file inside a folder. A path or a link that leads out of it is refused, even if it is made
+/// while the file is opened.
 fn read_inside(root: &Path, path: &str) -> Result<Contents, Failure> {
     let refused = |code: Code| Failure::refused(Refusal::new(code));
     let is_inside = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
     if !Path::new(path).components().all(is_inside) {
         return Err(refused(Code::PathTraversalDetected));
     }
-    let not_found = |error: io::Error| {
-        use io::ErrorKind::{NotADirectory, NotFound};
-        if matches!(error.kind(), NotFound | NotADirectory) {
+    let failed = |error: io::Error| {
+        use io::ErrorKind::{InvalidInput, NotADirectory, NotFound, PermissionDenied};
+        let kind = error.kind();
+        if matches!(kind, NotFound | NotADirectory | InvalidInput) {
             return refused(Code::ResourceNotFound);
         }
+        // The system denies with a number of its own; this is the folder's.
+        if kind == PermissionDenied && error.raw_os_error().is_none() {
+            return refused(Code::SymlinkTraversalDetected);
+        }
+        let path: String = path.chars().take(MOST_NAME).collect();
         tracing::warn!(path, %error, "the file of a resource could not be read");
         Failure::new("the file could not be read")
     };
-    let root = fs::canonicalize(root).map_err(not_found)?;
-    let file = fs::canonicalize(root.join(path)).map_err(not_found)?;
-    if !file.starts_with(&root) {
-        return Err(refused(Code::SymlinkTraversalDetected));
-    }
+    // Links are followed as far as they lead inside; what is opened then is opened inside the folder,
+    // whatever has become of it since.
+    let root = fs::canonicalize(root).map_err(&failed)?;
+    let file = fs::canonicalize(root.join(path)).map_err(&failed)?;
+    let inside = file.strip_prefix(&root);
+    let inside = inside.map_err(|_| refused(Code::SymlinkTraversalDetected))?;
+    let root = Dir::open_ambient_dir(&root, ambient_authority()).map_err(&failed)?;
+    // A pipe would be waited for without this.
+    let mut options = OpenOptions::new();
+    options.read(true).nonblock(true);
+    let file = root.open_with(inside, &options).map_err(&failed)?;
     // A pipe or a device could be read from for ever.
-    if !fs::metadata(&file).map_err(not_found)?.is_file() {
+    if !file.metadata().map_err(&failed)?.is_file() {
         return Err(refused(Code::ResourceNotFound));
     }
     let mut bytes = Vec::new();
-    let file = File::open(&file).map_err(not_found)?;
     file.take(FILE_LIMIT + 1)
         .read_to_end(&mut bytes)
-        .map_err(not_found)?;
+        .map_err(&failed)?;
     if bytes.len() as u64 > FILE_LIMIT {
         return Err(Failure::new(format!(
             "the file has more than {FILE_LIMIT} bytes"

@@ -53,7 +53,9 @@ impl Client {
     pub(crate) async fn ask(&mut self, request: &Request) -> Result<Value, Stop> {
         let answered = timeout(PATIENCE, self.exchange(request)).await;
         let answer = answered.map_err(io::Error::from).and_then(|answer| answer);
-        match answer.context("the server does not answer")? {
+        // Without its cause: a broken pipe here is a failure, not a reader who has seen enough.
+        let answer = answer.map_err(|error| anyhow!("the server does not answer: {error}"));
+        match answer? {
             Answer::Ok(done) => Ok(done),
             Answer::Error(why) => Err(Stop::Failed(anyhow!(why))),
         }

@@ -77,8 +77,11 @@ async fn an_operators_yes_lets_the_same_call_run_once() {
         let mut reservation = exclusive(reserved.unwrap());
         reservation.commit(Outcome::Success, None).await.unwrap();
         drop(reservation);
-        // It works once.
-        assert_eq!(pending(&instance, &pay(&five)).await.1, id);
+        // It works once; asked again, it is another question, which no late answer can meet.
+        let (_, again) = pending(&instance, &pay(&five)).await;
+        assert_ne!(again, id);
+        let late = operator.approve(instance.id(), &id, "late").await;
+        assert!(late.is_err());
         let wanted = ["started", "asked", "approved", "asked", "step", "asked"];
         assert_eq!(history(&operator, &instance).await, wanted);
         let all = operator.history(instance.id(), None, 10).await.unwrap();

@@ -5,6 +5,10 @@ use interlock::workflow::file;
 use interlock_gateway::Options;
 use interlock_testkit::{Client, connect};
 use serde_json::{Value, json};
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 
 const FILE: &str = r#"
 interlock: 1
@@ -117,6 +121,39 @@ async fn nothing_outside_the_folder_is_read() {
     }
     docs.stage.pipe("docs/pipe");
     Docs::refused(&docs.read("doc://pipe").await, 1046);
+}
+
+/// A link is swapped in for the file again and again while it is read. Without the check at the moment
+/// of opening, one of a few hundred reads told the secret.
+#[cfg(unix)]
+#[tokio::test]
+async fn nothing_outside_the_folder_is_read_however_fast_links_change() {
+    let mut docs = Docs::new().await;
+    let outside = Stage::new();
+    std::fs::write(outside.folder().join("secret"), "s3cr3t").unwrap();
+    let folder = docs.stage.folder().join("docs");
+    let ends = Arc::new(AtomicBool::new(false));
+    let swapping = std::thread::spawn({
+        let (ends, secret) = (Arc::clone(&ends), outside.folder().join("secret"));
+        move || {
+            let (file, spare) = (folder.join("swapped"), folder.join("spare"));
+            while !ends.load(Ordering::Relaxed) {
+                std::fs::write(&spare, "public").unwrap();
+                std::fs::rename(&spare, &file).unwrap();
+                std::os::unix::fs::symlink(&secret, &spare).unwrap();
+                std::fs::rename(&spare, &file).unwrap();
+            }
+        }
+    });
+    let mut read = 0;
+    for _ in 0..2_000 {
+        let answer = docs.read("doc://swapped").await;
+        assert!(!answer.to_string().contains("s3cr3t"), "{answer}");
+        read += usize::from(answer.to_string().contains("public"));
+    }
+    ends.store(true, Ordering::Relaxed);
+    swapping.join().unwrap();
+    assert!(read > 10, "{read}");
 }
 
 #[tokio::test]
