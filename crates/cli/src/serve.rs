@@ -81,9 +81,6 @@ pub(crate) struct Arguments {
     /// How many calls a client may make in a minute [default: any number]
     #[arg(long, value_name = "CALLS")]
     calls_per_minute: Option<NonZeroU32>,
-    /// How many completions a client may ask for in a second [default: 1000]
-    #[arg(long, value_name = "COMPLETIONS")]
-    completions_per_second: Option<NonZeroU32>,
     /// How long to wait for the first request on standard input [default: 30s]
     #[arg(long, value_name = "TIME", value_parser = parse_duration, conflicts_with = "http")]
     initialize_timeout: Option<Duration>,
@@ -107,9 +104,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Stop> {
         per_second,
         per_minute,
     });
-    if let Some(most) = arguments.completions_per_second {
-        builder = builder.completion_rates(Rates::per_second(most));
-    }
     if let Some(timeout) = arguments.tool_timeout {
         builder = builder.tool_timeout(timeout);
     }

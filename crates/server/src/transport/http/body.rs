@@ -1,17 +1,34 @@
-//! Reads request bodies, within bounds for each and for all of them together.
+//! Reads request bodies, within bounds for each, for those of a client, and for all of them together.
 
-use crate::context::body_memory::{BodyMemory, BodyShare};
+use crate::{
+    context::body_memory::{BodyMemory, BodyShare},
+    outbound::subscribers::QuotaOwner,
+};
 use http_body_util::BodyExt;
 use hyper::body::Body;
-use std::{cmp, sync::Arc};
+use std::{
+    cmp,
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError, Weak},
+};
 
 /// Reads bodies within bounds.
 #[derive(Debug)]
 pub(crate) struct BodyReader {
     memory: Arc<BodyMemory>,
+    /// How many bytes the bodies of all may have together.
+    all: usize,
+    /// The parts of those clients of whom something is held.
+    parts: Mutex<HashMap<QuotaOwner, Weak<BodyMemory>>>,
     /// How many bytes one body may have.
     most: usize,
 }
+
+/// Every client leaves this part of the memory to others.
+const FOR_OTHERS: usize = 4;
+
+/// Parts of which nothing is held are removed when there are as many as this, and at each doubling.
+const FEW: usize = 64;
 
 /// A body that was read.
 #[derive(Debug)]
@@ -37,8 +54,25 @@ impl BodyReader {
     pub(crate) fn new(most: usize, all: usize) -> Self {
         Self {
             memory: BodyMemory::new(all),
+            all,
+            parts: Mutex::default(),
             most,
         }
+    }
+
+    /// The memory of one client.
+    pub(crate) fn memory_of(&self, owner: QuotaOwner) -> Arc<BodyMemory> {
+        // A panic under the lock leaves the table whole.
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(part) = parts.get(&owner).and_then(Weak::upgrade) {
+            return part;
+        }
+        if parts.len() >= FEW && parts.len() == parts.capacity() {
+            parts.retain(|_, part| part.strong_count() > 0);
+        }
+        let part = self.memory.part(self.all - self.all / FOR_OTHERS);
+        parts.insert(owner, Arc::downgrade(&part));
+        part
     }
 
     /// Reads a whole body.
@@ -46,19 +80,23 @@ impl BodyReader {
     /// A body that announces its size and for which there is no memory is refused at once. Memory
     /// is counted only when it is needed: otherwise a client that announces much and sends nothing
     /// would take it away from the others.
-    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes, BodyError>
+    pub(crate) async fn read<B>(
+        &self,
+        memory: &Arc<BodyMemory>,
+        body: B,
+    ) -> Result<BodyBytes, BodyError>
     where
         B: Body<Data: AsRef<[u8]>> + Unpin,
     {
         let mut body = body;
         let announced = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
         let announced = announced.min(self.most);
-        if announced > self.memory.left_for(announced) {
+        if announced > memory.left_for(announced) {
             return Err(BodyError::NoRoom);
         }
         let mut read = BodyBytes {
             bytes: Vec::new(),
-            share: BodyShare::none(&self.memory),
+            share: BodyShare::none(memory),
         };
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|_| BodyError::Broken)?;
@@ -136,7 +174,7 @@ mod tests {
         reader: &BodyReader,
         body: B,
     ) -> Result<BodyBytes, BodyError> {
-        reader.read(body).now_or_never().unwrap()
+        reader.read(&reader.memory, body).now_or_never().unwrap()
     }
 
     #[test]
@@ -215,11 +253,14 @@ mod tests {
     #[tokio::test]
     async fn who_announces_much_and_sends_nothing_takes_nothing_away() {
         let reader = BodyReader::new(10 * UNIT, 10 * UNIT);
-        let mut slow = Box::pin(reader.read(Slow));
+        let mut slow = Box::pin(reader.read(&reader.memory, Slow));
         assert!(slow.as_mut().now_or_never().is_none());
-        assert!(reader.read(full(10 * UNIT)).await.is_ok());
-        let _taken = reader.read(full(UNIT)).await.unwrap();
-        assert_eq!(reader.read(Slow).await.unwrap_err(), BodyError::NoRoom);
+        assert!(reader.read(&reader.memory, full(10 * UNIT)).await.is_ok());
+        let _taken = reader.read(&reader.memory, full(UNIT)).await.unwrap();
+        assert_eq!(
+            reader.read(&reader.memory, Slow).await.unwrap_err(),
+            BodyError::NoRoom
+        );
     }
 
     #[test]

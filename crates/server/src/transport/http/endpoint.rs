@@ -71,8 +71,8 @@ where
     let headers = &KnownHeaders::read(&parts.headers);
     let principal = http.admit(parts, headers).await?;
     check_media_types(headers)?;
-    let body = http.read(body).await?;
     let client = Client::new(principal, parts);
+    let body = http.read(&client, body).await?;
     let slot = http.enter(&client)?;
     let held = ReadBy(Arc::clone(&slot));
     let mut response = take(http, headers, client, slot, body).await?;

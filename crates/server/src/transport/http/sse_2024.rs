@@ -122,8 +122,9 @@ where
             .because("the client does not read its stream, and too much waits there already");
         return Err(response::refused(&refusal));
     }
-    let BodyBytes { bytes, share } = http.read(body).await?;
-    let _slot = http.enter(&Client::new(principal, parts))?;
+    let client = Client::new(principal, parts);
+    let BodyBytes { bytes, share } = http.read(&client, body).await?;
+    let _slot = http.enter(&client)?;
     let share = Arc::new(share);
     let route = Route::Session(Arc::clone(&session.stream));
     let _begun = http.inner.background.token();

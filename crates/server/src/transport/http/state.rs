@@ -122,12 +122,13 @@ impl HttpState {
     }
 
     /// Reads the whole body, within bounds of size and time.
-    pub(crate) async fn read<B>(&self, body: B) -> Result<BodyBytes, ErrorResponse>
+    pub(crate) async fn read<B>(&self, client: &Client, body: B) -> Result<BodyBytes, ErrorResponse>
     where
         B: Body<Data: AsRef<[u8]>> + Unpin,
     {
+        let memory = self.bodies.memory_of(client.quota_owner());
         // Mostly it has come with the headers, and no timer is needed.
-        let mut reading = pin!(self.bodies.read(body));
+        let mut reading = pin!(self.bodies.read(&memory, body));
         let read = match reading.as_mut().now_or_never() {
             Some(read) => Some(read),
             None => self.within(self.body_timeout, reading).await,

@@ -329,6 +329,25 @@ async fn a_principal_has_its_share_of_what_is_in_flight() {
 }
 
 #[tokio::test]
+async fn one_client_leaves_a_quarter_of_the_memory_for_bodies_to_others() {
+    let options = HttpOptions::default()
+        .body_memory(64 * 1024)
+        .authenticator(tokens());
+    let (site, mut puppet) = acting(options).await;
+    let padded = modern_call(1, "act", json!({"padding": "x".repeat(40_000)})).token(ALICE);
+    let (open, calls) = begin_all(&site, &mut puppet, [padded]).await;
+    let echo = || modern_call(2, "echo", json!({"text": "x".repeat(10_000)}));
+    let (status, _, refusal) = verdict(site.send(echo().token(ALICE)).await).await;
+    assert_eq!((status, refusal), (429, Some(1002)));
+    assert_eq!(site.send(echo().token(BOB)).await.status, 200);
+    calls[0].tell(Act::Return("done"));
+    for answer in open {
+        assert_eq!(text(&answer.await.unwrap()), "done");
+    }
+    assert_eq!(site.send(echo().token(ALICE)).await.status, 200);
+}
+
+#[tokio::test]
 async fn a_session_that_nobody_has_used_gives_way_and_one_in_use_does_not() {
     let site = Site::open(
         &plain().build().unwrap(),
