@@ -1,5 +1,5 @@
-//! The memory that the bodies of requests take up, from their first byte until their calls are
-//! over and have dropped their arguments.
+//! The memory that bodies take up: of requests, from their first byte until their calls are over and
+//! have dropped their arguments; of responses, until they were read.
 
 use std::sync::{
     Arc,
@@ -88,6 +88,11 @@ impl BodyShare {
             memory: Arc::clone(memory),
             size: 0,
         }
+    }
+
+    /// Of another body of the same client, of which nothing has come.
+    pub(crate) fn beside(&self) -> Self {
+        Self::none(&self.memory)
     }
 
     /// Takes up as much as that in all. False if so much is not left.

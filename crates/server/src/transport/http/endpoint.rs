@@ -75,9 +75,15 @@ where
     let body = http.read(&client, body).await?;
     let slot = http.enter(&client)?;
     let held = ReadBy(Arc::clone(&slot));
+    let unread = body.share.beside();
     let mut response = take(http, headers, client, slot, body).await?;
-    response.body_mut().hold(held);
-    Ok(response)
+    if response.body_mut().hold(held, unread) {
+        return Ok(response);
+    }
+    let refusal = Refusal::new(Code::QueueByteCapExceeded)
+        .because("the answers that you have not read are too large together")
+        .having_begun();
+    Err(response::refused(&refusal))
 }
 
 /// Passes on a message that was read.

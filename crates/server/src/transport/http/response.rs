@@ -2,6 +2,7 @@
 
 use crate::{
     api::auth::Denied,
+    context::body_memory::BodyShare,
     transport::http::{event_stream::EventStream, headers::SESSION, in_flight::ReadBy},
     wire::{self, AnswerKind},
 };
@@ -21,10 +22,10 @@ use std::{
 /// The response to a request.
 pub(crate) type Response = http::Response<Body>;
 
-/// The body of a response, and the slot of its request, which is free once this is dropped.
+/// The body of a response, and what its client takes up until this is dropped.
 pub(crate) struct Body {
     content: Content,
-    slot: Option<ReadBy>,
+    unread: Option<(ReadBy, BodyShare)>,
 }
 
 enum Content {
@@ -39,17 +40,25 @@ const PIECE: usize = 64 * 1024;
 
 impl Body {
     const fn new(content: Content) -> Self {
-        let slot = None;
-        Self { content, slot }
+        let unread = None;
+        Self { content, unread }
     }
 
     const fn empty() -> Self {
         Self::new(Content::Message(Bytes::new()))
     }
 
-    /// Holds the slot until the response was read.
-    pub(crate) fn hold(&mut self, slot: ReadBy) {
-        self.slot = Some(slot);
+    /// Holds the slot of its request, and the memory for the message, until the response was read.
+    /// False if there is no memory for it.
+    pub(crate) fn hold(&mut self, slot: ReadBy, mut memory: BodyShare) -> bool {
+        let size = match &self.content {
+            Content::Message(message) => message.len(),
+            // A stream has bounds of its own.
+            Content::Events(_) => 0,
+        };
+        let has_room = memory.grow(size);
+        self.unread = Some((slot, memory));
+        has_room
     }
 }
 
@@ -240,5 +249,39 @@ pub(crate) fn stateless_status(kind: AnswerKind) -> StatusCode {
             RpcCode::HEADER_MISMATCH | RpcCode::MISSING_CAPABILITY | RpcCode::UNSUPPORTED_VERSION,
         ) => StatusCode::BAD_REQUEST,
         AnswerKind::Result | AnswerKind::Error(_) => StatusCode::OK,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        context::body_memory::BodyMemory,
+        outbound::subscribers::QuotaOwner,
+        transport::http::in_flight::{Bounds, InFlight},
+    };
+    use interlock_engine::Principal;
+
+    #[test]
+    fn a_message_counts_until_its_response_is_dropped() {
+        let memory = BodyMemory::new(16);
+        let in_flight = InFlight::new(Bounds {
+            at_work: 10,
+            waiting: 10,
+            per_principal: 10,
+        });
+        let hold = |message: &'static [u8]| {
+            let owner = QuotaOwner::Principal(Principal::anonymous());
+            let slot = ReadBy(in_flight.enter(owner).unwrap());
+            let mut response = json(StatusCode::OK, Bytes::from_static(message));
+            let has_room = response.body_mut().hold(slot, BodyShare::none(&memory));
+            (has_room, response)
+        };
+        let (has_room, first) = hold(b"0123456789");
+        assert!(has_room);
+        assert!(!hold(b"0123456").0, "six bytes are left");
+        drop(first);
+        assert!(hold(b"0123456789").0);
+        assert_eq!(memory.left_for(1), 16);
     }
 }

@@ -152,8 +152,8 @@ impl HttpOptions {
         self
     }
 
-    /// How many bytes the bodies of requests may have together, until their calls are over.
-    /// Default: 256 MiB. A body for which there is no room is refused with 429. An eighth is for
+    /// How many bytes the bodies of requests may have together until their calls are over, and those
+    /// of responses until they are read. Default: 256 MiB. A body for which there is no room is refused with 429. An eighth is for
     /// bodies of up to 64 KiB alone, and every client leaves a quarter to others.
     pub const fn body_memory(mut self, bytes: usize) -> Self {
         self.body_memory = bytes;
