@@ -102,12 +102,17 @@ impl ApprovalRequest {
         }
     }
 
-    /// Whether there is anything left of it.
-    pub(crate) const fn holds_at(&self, now: Time) -> bool {
+    /// When nothing is left of it any more.
+    pub(crate) const fn holds_until(&self) -> Time {
         let (Standing::Pending { until }
         | Standing::Approved { until }
         | Standing::Denied { until }) = self.standing;
-        now.0 < until
+        Time(until)
+    }
+
+    /// Whether there is anything left of it.
+    pub(crate) const fn holds_at(&self, now: Time) -> bool {
+        now.0 < self.holds_until().0
     }
 
     /// Whether an operator can still answer it.

@@ -5,6 +5,7 @@
 //! there is none, the refusal says when there will be one.
 
 use crate::{
+    approval_rules::ApprovalRequest,
     engine::{Shared, StartError},
     error::EngineError,
     handles::{mint, prefix},
@@ -103,6 +104,11 @@ fn gives_way(written: &Written, used: Time, now: Time) -> Result<GivesWay, Optio
     if written.run.held.is_some() {
         // An operator is to decide about it.
         return Err(None);
+    }
+    // Nor does one that waits for an operator's answer, or whose answer is still to be used.
+    let asked = written.asked.iter().filter(|one| one.holds_at(now));
+    if let Some(until) = asked.map(ApprovalRequest::holds_until).max() {
+        return Err(Some(until));
     }
     let (why, safe) = match (written.run.finished, written.calls) {
         (true, _) => return Ok(GivesWay::Finished),

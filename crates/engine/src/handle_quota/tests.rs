@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::testing::{flow, running};
-use interlock_workflow::Kind;
+use interlock_workflow::{Artifact, Kind};
 
 const USED: Time = Time(10_000);
 
@@ -42,6 +42,19 @@ fn what_runs_a_call_or_waits_for_an_operator_gives_way_to_nothing() {
     }))
     .unwrap();
     assert_eq!(gives_way(&one, Time(0), Time(700_000)), Err(None));
+}
+
+#[test]
+fn what_is_asked_of_an_operator_gives_way_to_nothing_until_the_question_is_over() {
+    let mut one = written();
+    let (nobody, go) = (Principal::anonymous(), Artifact::new(Kind::Tool, "go"));
+    let call = (&nobody, &go, &serde_json::Value::Null);
+    let (holds, asked) = (Duration::from_secs(600), Time(0));
+    let question = ApprovalRequest::new(call, ("i", 0), "Go?".to_owned(), holds, asked);
+    one.asked.push(question);
+    let until = Time(600_000);
+    assert_eq!(gives_way(&one, Time(0), Time(599_999)), Err(Some(until)));
+    assert_eq!(gives_way(&one, Time(0), until), Ok(GivesWay::Untouched));
 }
 
 #[test]
