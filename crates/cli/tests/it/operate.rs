@@ -234,3 +234,22 @@ fn a_server_serves_where_no_socket_can_be_made() {
     refused(&served.call_with("pay", json!({"amount": 5})), 1071);
     assert_eq!(served.code(), Some(0));
 }
+
+/// A server that hangs up has not done it, however the system words that.
+#[test]
+fn a_server_that_hangs_up_is_a_failure() {
+    let stage = Stage::new();
+    let path = stage.path("deaf.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let deaf = std::thread::spawn(move || {
+        for _ in 0..3 {
+            drop(listener.accept().unwrap());
+        }
+    });
+    for _ in 0..3 {
+        let ended = stage.run(&["reset", "0123", "--control", "deaf.sock"]);
+        assert_eq!((ended.code, &*ended.stdout), (Some(1), ""));
+        assert!(ended.stderr.contains("the server"), "{}", ended.stderr);
+    }
+    deaf.join().unwrap();
+}
