@@ -1,7 +1,7 @@
 //! How operators reach a server that runs: a Unix socket beside it.
 //!
 //! `interlock serve` listens, and `interlock pending`, `approve`, `deny`, `settle` and `reset`
-//! connect. Whoever connects must be the user that the server runs as, or root. Each message is one
+//! connect. A peer must be the user that the server runs as, or root. Each message is one
 //! line of JSON, and no line, no answer and no number of peers is without a bound.
 //!
 //! | File | Holds |

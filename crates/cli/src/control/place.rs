@@ -25,7 +25,7 @@ pub(super) fn own_uid() -> io::Result<u32> {
     Ok(end.peer_cred()?.uid())
 }
 
-/// Where the socket of a server of this name lies unless somebody says where. Makes its folder.
+/// Where the socket of a server of this name lies without `--control`. Makes its folder.
 pub(crate) fn default_path(name: &str) -> io::Result<PathBuf> {
     let uid = own_uid()?;
     let folder = folders(uid).remove(0);

@@ -34,7 +34,7 @@ pub(crate) enum Request {
         #[serde(flatten)]
         decision: Decision,
     },
-    /// How a call ended of which nobody knew what it did.
+    /// The outcome of a call that is on hold.
     Settle {
         outcome: Outcome,
         #[serde(flatten)]
@@ -47,7 +47,7 @@ pub(crate) enum Request {
     },
 }
 
-/// About which instance somebody decides, who, and why.
+/// The instance that is decided about, the operator, and the reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Decision {
     pub(crate) instance: String,

@@ -66,7 +66,7 @@ pub(crate) fn listen(path: &Path, operator: Operator) -> io::Result<Listening> {
     })
 }
 
-/// Whether there is a socket on which nobody listens: its server was killed.
+/// Whether there is a socket without a listener: its server was killed.
 fn is_abandoned(path: &Path) -> bool {
     let is_socket = fs::symlink_metadata(path).is_ok_and(|it| it.file_type().is_socket());
     let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
